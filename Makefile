@@ -61,22 +61,22 @@ podman: | $(UV)
 
 tools/cdk/node_modules/.ready: .venv/.ready tools/cdk/package-lock.json
 	@echo "» the CDK command line"
-	@cd tools/cdk && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
+	@cd tools/cdk && $(NPM) ci --ignore-scripts --silent --no-audit --no-fund --no-update-notifier
 	@touch $@
 
 local/connect/node_modules/.ready: .venv/.ready local/connect/package-lock.json
 	@echo "» the Connect client"
-	@cd local/connect && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
+	@cd local/connect && $(NPM) ci --ignore-scripts --silent --no-audit --no-fund --no-update-notifier
 	@touch $@
 
 bench/node/node_modules/.ready: .venv/.ready bench/node/package-lock.json
 	@echo "» node-apn, which the benches compare with"
-	@cd bench/node && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
+	@cd bench/node && $(NPM) ci --ignore-scripts --silent --no-audit --no-fund --no-update-notifier
 	@touch $@
 
 clients/typescript/node_modules/.ready: .venv/.ready clients/typescript/package-lock.json
 	@echo "» what builds the TypeScript client"
-	@cd clients/typescript && $(NPM) ci --silent --no-audit --no-fund --no-update-notifier
+	@cd clients/typescript && $(NPM) ci --ignore-scripts --silent --no-audit --no-fund --no-update-notifier
 	@touch $@
 
 clients/typescript/dist/index.js: clients/typescript/node_modules/.ready docs/openapi.json $(TYPESCRIPT)
@@ -110,37 +110,51 @@ pipeline-environment: setup .venv-pipeline/.ready ## Try what is packaged for EM
 	@$(PY) -m local.pipeline_environment
 
 .PHONY: bench-pipeline
-bench-pipeline: .venv-pipeline/.ready ## Reconcile against the bare cost of its signatures, and as rules grow
+bench-pipeline: .venv-pipeline/.ready .venv-bench/.ready ## Measure reconcile for docs/lake.md: its constant and its slope, as statements and rules grow
 	@$(SPARK) -m bench.pipeline
+	@.venv-bench/bin/python bench/plots.py pipeline
+
+.PHONY: bench-pair
+bench-pair: .venv-pipeline/.ready ## Measure the memory that ten million attempts of one pair take
+	@$(SPARK) -m bench.pipeline_pair
 
 # ---- deploy -------------------------------------------------------------------------------------------------
 
 # With what of the environment is another in each account, as `name=value` separated by blanks.
-context = --context environment=$(or $(STAGE),$(error no environment is named: STAGE=prod)) $(CONTEXT:%=--context '%')
+context = --context 'environment=$(or $(call unquoted,STAGE),$(error no environment is named: STAGE=prod))' $(patsubst %,--context '%',$(call unquoted,CONTEXT))
+# It becomes words between quotes of a shell's command.
+unquoted = $(if $(findstring ',$($(1))),$(error $(1) holds a quote),$($(1)))
 # All stacks, or `STACKS`.
 cdk = cdk $(1) $(or $(STACKS),--all) $(context) $(OPTIONS)
 
 # Where no `cdk.json` is: CDK would define the app first, which bootstrapping has no use for.
 .PHONY: bootstrap
-bootstrap: setup ## Prepare an AWS account for deployments, once (ACCOUNT=… REGION=…)
-	@cd tools/cdk && cdk bootstrap aws://$(or $(ACCOUNT),$(error no account is named: ACCOUNT=…))/$(or $(REGION),$(error no region is named: REGION=…))
+bootstrap: .venv/.ready tools/cdk/node_modules/.ready ## Prepare an AWS account for deployments, once (ACCOUNT=… REGION=…)
+	@cd tools/cdk && cdk bootstrap --termination-protection aws://$(or $(ACCOUNT),$(error no account is named: ACCOUNT=…))/$(or $(REGION),$(error no region is named: REGION=…))
 
 .PHONY: doctor
-doctor: setup ## What stands between an AWS account and a working deployment (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
+doctor: .venv/.ready tools/cdk/node_modules/.ready ## What stands between an AWS account and a working deployment (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
 	@cdk synth --quiet --output .build/doctor $(context)
 	@clarion doctor --templates .build/doctor $(OPTIONS)
 
 .PHONY: diff
-diff: setup ## What a deployment into AWS would change (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
+diff: .venv/.ready tools/cdk/node_modules/.ready ## What a deployment into AWS would change (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
 	@$(call cdk,diff)
 
+# What is kept of earlier builds may be used for all but this.
 .PHONY: deploy
-deploy: setup ## Deploy into AWS (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
+deploy: .venv/.ready tools/cdk/node_modules/.ready ## Deploy into AWS (STAGE=prod CONTEXT="node_urls=… alarm_email=…")
+	@$(PY) tools/pin_base.py '$(STAGE)'
+	@rm -rf .build/layers .build/functions .build/spark
 	@$(call cdk,deploy)
 
 .PHONY: destroy
-destroy: setup ## Take down a deployment that keeps no data (STAGE=dev CONTEXT="node_urls=…")
+destroy: .venv/.ready tools/cdk/node_modules/.ready ## Take down a deployment that keeps no data (STAGE=dev CONTEXT="node_urls=…")
 	@$(call cdk,destroy)
+
+.PHONY: pin-base
+pin-base: .venv/.ready ## Pin the base of ingest's image by its digest
+	@$(PY) tools/pin_base.py
 
 # ---- release ------------------------------------------------------------------------------------------------
 
@@ -164,7 +178,7 @@ test-live: setup .venv-pipeline/.ready .tools/chromium podman
 	@$(PY) -m pytest -n 3 --dist loadfile --ignore tests/pipeline
 
 .PHONY: test-pipeline
-test-pipeline: .venv-pipeline/.ready
+test-pipeline: .venv-pipeline/.ready .tools/chromium
 	@$(SPARK) -m pytest tests/pipeline
 
 .PHONY: lint
@@ -180,7 +194,7 @@ synth: setup ## Synthesise the stacks meant for AWS, checked by cdk-nag; needs n
 .PHONY: types
 types: .venv/.ready .venv-pipeline/.ready ## mypy, strict
 	@$(call check_types)
-	@$(call check_types,--python-executable $(SPARK) pipeline tests/pipeline/*.py bench/pipeline.py)
+	@$(call check_types,--python-executable $(SPARK) pipeline tests/pipeline/*.py bench/pipeline*.py)
 
 check_types = mypy $(1) || { [ $$? -eq 2 ] && mypy --num-workers 0 $(1); }
 
@@ -227,7 +241,7 @@ simulate: .venv/.ready ## Simulate three loads and a crowd, and hold the model a
 
 .PHONY: simulate-plots
 simulate-plots: simulate .venv-bench/.ready ## Draw what the simulation says into docs/
-	@.venv-bench/bin/python bench/plots.py
+	@.venv-bench/bin/python bench/plots.py simulation
 
 .PHONY: bench-batches
 bench-batches: .venv/.ready ## Measure match's batches and fan-out pages anew for docs/scale.md (bench/measured.json)

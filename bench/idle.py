@@ -10,7 +10,7 @@ from bench.idle_bill import (
     METRIC,
     QUEUE_POLLS,
     SECRET,
-    Deployed,
+    DeployedStacks,
     Item,
     alarm_metrics,
     items,
@@ -37,7 +37,7 @@ XMTP_RUN_S, XMTP_GIGABYTES, XMTP_QUERIES = 3, 0.5, 336
 """Of its worker, each hour: reckoned with nobody registered."""
 
 
-def table(deployed: Sequence[Deployed]) -> list[str]:
+def table(deployed: Sequence[DeployedStacks]) -> list[str]:
     """A row for each item, with what each deployment has of it."""
     lines = [table_row(HEAD), table_row(["---", *["---", "--:"] * len(deployed)])]
     for of_each in zip(*map(items, deployed), strict=True):
@@ -47,12 +47,14 @@ def table(deployed: Sequence[Deployed]) -> list[str]:
     return [*lines, table_row(["**together**", *totals])]
 
 
-def total(deployed: Deployed) -> float:
+def total(deployed: DeployedStacks) -> float:
     """Of what the table states."""
     return sum(round(item.dollars, 2) for item in items(deployed))
 
 
-def table_of_added(prod: Deployed, dev: Deployed, xmtp: Deployed, webhook: Deployed) -> list[str]:
+def table_of_added(
+    prod: DeployedStacks, dev: DeployedStacks, xmtp: DeployedStacks, webhook: DeployedStacks
+) -> list[str]:
     """What an environment may have beside; `xmtp` and `webhook` are production with the one and the other."""
     lines = [table_row(HEAD_OF_ADDED), table_row(["---", "---", "--:"])]
     for name, what, dollars in added(prod, dev, xmtp, webhook):
@@ -60,7 +62,7 @@ def table_of_added(prod: Deployed, dev: Deployed, xmtp: Deployed, webhook: Deplo
     return lines
 
 
-def added(prod: Deployed, dev: Deployed, xmtp: Deployed, webhook: Deployed) -> Iterator[Item]:
+def added(prod: DeployedStacks, dev: DeployedStacks, xmtp: DeployedStacks, webhook: DeployedStacks) -> Iterator[Item]:
     (firewall,) = prod.all("AWS::WAFv2::WebACL")
     rules = len(firewall["Rules"])
     yield Item(
@@ -83,7 +85,7 @@ def added(prod: Deployed, dev: Deployed, xmtp: Deployed, webhook: Deployed) -> I
     )
 
 
-def _added_by_xmtp(prod: Deployed, xmtp: Deployed) -> Iterator[Item]:
+def _added_by_xmtp(prod: DeployedStacks, xmtp: DeployedStacks) -> Iterator[Item]:
     alarmed = alarm_metrics(xmtp) - alarm_metrics(prod)
     yield Item("XMTP", f"alarms on {alarmed} metrics", alarmed * ALARM_METRIC)
     sources = _more(prod, xmtp, "AWS::Lambda::EventSourceMapping")
@@ -104,7 +106,7 @@ def _added_by_xmtp(prod: Deployed, xmtp: Deployed) -> Iterator[Item]:
     )
 
 
-def _added_by_channel(prod: Deployed, webhook: Deployed) -> Item:
+def _added_by_channel(prod: DeployedStacks, webhook: DeployedStacks) -> Item:
     alarmed = alarm_metrics(webhook) - alarm_metrics(prod)
     queues = _more(prod, webhook, "AWS::Lambda::EventSourceMapping")
     secrets = _more(prod, webhook, "AWS::SecretsManager::Secret")
@@ -113,14 +115,14 @@ def _added_by_channel(prod: Deployed, webhook: Deployed) -> Item:
     return Item("a further channel with a held queue, such as the webhook", what, dollars)
 
 
-def _more(prod: Deployed, other: Deployed, kind: str) -> int:
+def _more(prod: DeployedStacks, other: DeployedStacks, kind: str) -> int:
     return len(other.all(kind)) - len(prod.all(kind))
 
 
-def deployed(environment: EnvironmentConfig, **context: str) -> Deployed:
+def deployed(environment: EnvironmentConfig, **context: str) -> DeployedStacks:
     """With what the context adds."""
     stack = define_alone(environment.stage, context, builtin_cloud_formation_validation=False)
-    return Deployed.of(stack, environment)
+    return DeployedStacks.of(stack, environment)
 
 
 def tables() -> list[list[str]]:

@@ -50,14 +50,14 @@ IDLE: Mapping[str | None, Sequence[Metric]] = {
 
 
 @dataclass(frozen=True)
-class Deployed:
+class DeployedStacks:
     """An environment and the templates of its stacks."""
 
     environment: EnvironmentConfig
     templates: Sequence[Mapping[str, Any]]
 
     @classmethod
-    def of(cls, stack: Stack, environment: EnvironmentConfig) -> "Deployed":
+    def of(cls, stack: Stack, environment: EnvironmentConfig) -> "DeployedStacks":
         """With the other stacks of its app."""
         stacks = (each for each in stack.node.root.node.children if isinstance(each, Stack))
         return cls(environment, [Template.from_stack(each).to_json() for each in stacks])
@@ -87,14 +87,14 @@ def times(seconds: float) -> float:
     return HOURS * 3600 / seconds
 
 
-def setting(deployed: Deployed, name: str) -> float:
+def setting(deployed: DeployedStacks, name: str) -> float:
     """Ingest's, in seconds: the environment's, or its own default."""
     following = deployed.environment.ingest.following if deployed.environment.ingest else None
     given = getattr(following, name, None)
     return float(IngestSettings.model_fields[name].default if given is None else given)
 
 
-def items(deployed: Deployed) -> Iterator[Item]:
+def items(deployed: DeployedStacks) -> Iterator[Item]:
     yield from _of_ingest(deployed)
     yield from _of_alarms(deployed)
     yield from _of_reading(deployed)
@@ -102,7 +102,7 @@ def items(deployed: Deployed) -> Iterator[Item]:
     yield from _of_data(deployed)
 
 
-def _of_ingest(deployed: Deployed) -> Iterator[Item]:
+def _of_ingest(deployed: DeployedStacks) -> Iterator[Item]:
     (service,), (task,) = deployed.all("AWS::ECS::Service"), deployed.all("AWS::ECS::TaskDefinition")
     tasks, processors, gigabytes = deployed.tasks, int(task["Cpu"]) / 1024, int(task["Memory"]) / 1024
     spot = "CapacityProviderStrategy" in service
@@ -113,7 +113,7 @@ def _of_ingest(deployed: Deployed) -> Iterator[Item]:
     yield Item(f"their public addresses: {ADDRESS_HOUR} an hour", str(tasks), tasks * HOURS * ADDRESS_HOUR)
 
 
-def _of_alarms(deployed: Deployed) -> Iterator[Item]:
+def _of_alarms(deployed: DeployedStacks) -> Iterator[Item]:
     alarmed = alarm_metrics(deployed)
     yield Item(f"alarms, for each metric that they look at: {ALARM_METRIC:.2f}", str(alarmed), alarmed * ALARM_METRIC)
     recorded = sum(map(len, IDLE.values()))
@@ -124,13 +124,13 @@ def _of_alarms(deployed: Deployed) -> Iterator[Item]:
     )
 
 
-def alarm_metrics(deployed: Deployed) -> int:
+def alarm_metrics(deployed: DeployedStacks) -> int:
     """How many metrics the alarms look at: one each, or those that it is computed from."""
     alarms = deployed.all("AWS::CloudWatch::Alarm")
     return sum(len(each.get("Metrics", [None, None])) - 1 for each in alarms)
 
 
-def _of_reading(deployed: Deployed) -> Iterator[Item]:
+def _of_reading(deployed: DeployedStacks) -> Iterator[Item]:
     """What the tasks read and write to know of rules and of each other."""
     tasks = deployed.tasks
     reads = stream_reads(deployed, "stream_idle_seconds")
@@ -154,7 +154,7 @@ def _of_reading(deployed: Deployed) -> Iterator[Item]:
     )
 
 
-def stream_reads(deployed: Deployed, pause: str) -> float:
+def stream_reads(deployed: DeployedStacks, pause: str) -> float:
     """In a month, by all tasks; `pause` is the setting that says how many seconds lie between two."""
     return deployed.tasks * STREAM_SHARDS * times(setting(deployed, pause))
 
@@ -173,7 +173,7 @@ def recorded_bytes(network: str | None) -> int:
     return len(json.dumps(metrics.serialize_metric_set(), separators=(",", ":"))) + 26
 
 
-def _of_functions(deployed: Deployed) -> Iterator[Item]:
+def _of_functions(deployed: DeployedStacks) -> Iterator[Item]:
     queues = len(deployed.all("AWS::Lambda::EventSourceMapping"))
     yield Item(
         f"polling of queues by Lambda, {QUEUE_POLLS:,} times each: {SQS_REQUEST:.2f} a million requests",
@@ -195,12 +195,12 @@ def _of_functions(deployed: Deployed) -> Iterator[Item]:
     )
 
 
-def nightly_workers(deployed: Deployed) -> int:
+def nightly_workers(deployed: DeployedStacks) -> int:
     """All begin at once: `infra.jobs`."""
     return deployed.environment.pipeline.workers if deployed.environment.pipeline else 0
 
 
-def _of_data(deployed: Deployed) -> Iterator[Item]:
+def _of_data(deployed: DeployedStacks) -> Iterator[Item]:
     in_front = len(deployed.all("AWS::WAFv2::WebACL"))
     secrets = len(deployed.all("AWS::SecretsManager::Secret")) - in_front
     yield Item(f"secrets: {SECRET:.2f} each", str(secrets), secrets * SECRET)

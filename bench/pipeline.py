@@ -1,34 +1,50 @@
-"""`make bench-pipeline`: reconcile against the bare cost of its signatures, on one core and two, and as rules grow.
+"""`make bench-pipeline`: what reconcile costs, its constant and its slope apart, against the bare cost of signatures.
 
-The verify stage and bare `sr25519.verify` take turns over the same statements on the same cores, and the ratio is the
-median of the turns' ratios: whatever else the machine does hits both sides alike. Each turn is in processes of its
-own, since where a library happens to lie in memory makes some percent of difference. The last line sums up.
+- *Verification*: the verify stage and bare `sr25519.verify` take turns over the same statements on the same cores, and
+  the ratio is the median of the turns' ratios: whatever else the machine does hits both sides alike. Each turn is in
+  processes of its own, since where a library happens to lie in memory makes some percent of difference.
+- *Statements*: one lake, of which periods of several lengths are reconciled, each in a session of its own. A line
+  through what they took has a slope, seconds for each further statement, and a constant. The *margin* is what bare
+  verification on as many cores takes of the slope.
+- *Rules*: a day of 100,000 statements with more and more of them.
+- *Cold*: a small day by a new process, and the floor: a new process that starts a session for one Python stage.
+- *A loud pair*: see `bench.pipeline_pair`.
+
+What is measured goes to `.build/pipeline.json`, which `bench/plots.py` draws, and into the table of docs/lake.md. The
+last line sums up.
 """
 
 import argparse
+import json
 import multiprocessing
 import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from statistics import median
+from statistics import linear_regression, median
 from typing import NamedTuple
 
+import pyarrow as pa
 import sr25519
 from pyarrow import dataset
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from bench.figures import Figure, report, table
+from bench.markdown import inserted
+from bench.pipeline_pair import LoudPair, loud_pair
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, decode
-from pipeline.generator.day import answers, generate, generate_observed
+from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
-from pipeline.lake import HOUR_MS, EventLake, Period
+from pipeline.lake import EventLake
+from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.reconcile import Terms, reconcile
 from pipeline.schemas import EventKind
 from pipeline.session import session
@@ -36,11 +52,20 @@ from pipeline.verify import verified
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 NOW = START + 48 * HOUR_MS
-WHERE = Path(".build") / "bench-pipeline"
+ROOT = Path(__file__).parent.parent
+WHERE = ROOT / ".build" / "bench-pipeline"
+PLOTTED = ROOT / ".build" / "pipeline.json"
+PAGE = ROOT / "docs" / "lake.md"
+CORES = 2
 SAME = ("receipt", "subscription_id", "difference")
+TERMS = Terms(lookback=HOUR_MS)
+"""What is shown again comes within the hour, and no period shall read more of the day than another."""
 BARE = 20_000
-BARE_TIMES_OVER = 10
+BARE_TIMES_OVER = 5
 """So often each process verifies the first `BARE` statements in a turn: for almost as long as the stage takes."""
+STAGED_HOURS = 5
+"""Of the day, so many go through the verify stage."""
+FEW, SMALL = 100_000, 2_000
 
 type Signed = tuple[bytes, bytes, bytes]
 
@@ -71,8 +96,24 @@ class StageTimes(NamedTuple):
 class Reconciled(NamedTuple):
     """`right`: it found the planted faults and nothing else."""
 
+    statements: int
     seconds: float
     right: bool
+
+
+class Cold(NamedTuple):
+    floor: float
+    small: float
+
+
+class Measured(NamedTuple):
+    """`by_rules` by their number, `stages` by that of cores."""
+
+    by_statements: Sequence[Reconciled]
+    by_rules: Mapping[int, Reconciled]
+    stages: Mapping[int, StageTimes]
+    cold: Cold
+    pair: LoudPair
 
 
 def on_cores[**P, R](cores: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -139,8 +180,8 @@ def run(rows: DataFrame) -> float:
 def verify_stage(root: str, cores: int) -> StageTimes:
     """One turn: the stage from the lake's files on, and what it is compared with; both have warmed up before."""
     lake = EventLake(session("bench", cores=cores), root)
-    always = Period(0, NOW)
-    facts = verified(lake.files(EventKind.OBSERVED, always), always)
+    some = last_hours(STAGED_HOURS)
+    facts = verified(lake.files(EventKind.OBSERVED, some), some)
     count = facts.where("flaw is null or flaw not in ('malformed', 'unsupported_proof')").count()
     with _processes(cores, cores) as processes:
         bare_seconds(processes, root)
@@ -160,54 +201,144 @@ def verify_stages(root: str, cores: int, turns: int) -> StageTimes:
     return StageTimes(*(median(column) for column in zip(*taken, strict=True)))
 
 
-def observed_day(root: str, statements: int) -> None:
-    lake = EventLake(session("bench", cores=2), root)
-    with timed(f"generate {statements:,} statements"):
-        generate_observed(lake, Plan(START, statements=statements, rules=0))
-    lake.spark.stop()
-
-
-def reconciled(root: str, plan: Plan) -> Reconciled:
-    lake = EventLake(session("bench", cores=2), root)
+def generated(root: str, plan: Plan) -> None:
+    lake = EventLake(session("bench", cores=CORES), root)
     with timed(f"generate {plan.statements:,} statements, {plan.rules:,} rules"):
         generate(lake, plan, compacted=True)
-    with timed("reconcile") as took:
-        found = reconcile(lake, plan.period, NOW, Terms()).differences.select(*SAME).persist()
-        count = found.count()
-    planted = answers(lake).select(*SAME)
-    wrong = found.exceptAll(planted).count() + planted.exceptAll(found).count()
-    print(f"    {count:,} differences found; {wrong} of them, or of the planted, wrong", flush=True)
     lake.spark.stop()
-    return Reconciled(took.seconds, wrong == 0)
+
+
+def reconciled(root: str, period: Period) -> Reconciled:
+    """The planted faults are those of the statements that were observed in the period."""
+    begun = time.perf_counter()
+    lake = EventLake(session("bench", cores=CORES), root)
+    path = f"{root}/{period.start}"
+    reconcile(lake, period, NOW, TERMS).differences.select(*SAME).write.mode("overwrite").parquet(path)
+    took = time.perf_counter() - begun
+    lake.spark.catalog.clearCache()
+    observed = lake.read(EventKind.OBSERVED).where(period.has(F.col("observed_at"))).select("receipt").distinct()
+    found = lake.spark.read.parquet(path).persist()
+    planted = answers(lake).join(observed, on="receipt", how="leftsemi").select(*SAME).persist()
+    wrong = found.exceptAll(planted).count() + planted.exceptAll(found).count()
+    statements = observed.count()
+    print(
+        f"  {statements:>9,} statements: {took:6.1f} s; {found.count():,} differences, {wrong} of them wrong",
+        flush=True,
+    )
+    lake.spark.stop()
+    return Reconciled(statements, took, wrong == 0)
+
+
+def floor() -> float:
+    begun = time.perf_counter()
+    spark = session("bench", cores=CORES)
+    spark.range(1).mapInArrow(_unchanged, "id long").collect()
+    spark.stop()
+    return time.perf_counter() - begun
+
+
+def _unchanged(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    return batches
+
+
+def cold(root: str, period: Period, turns: int) -> Cold:
+    taken = [Cold(on_cores(CORES, floor), on_cores(CORES, reconciled, root, period).seconds) for _ in range(turns)]
+    floors, smalls = zip(*taken, strict=True)
+    return Cold(median(floors), median(smalls))
+
+
+def line(points: Sequence[Reconciled]) -> tuple[float, float]:
+    """The slope, in seconds for a statement, and the constant, in seconds, of the nearest straight line."""
+    return linear_regression([point.statements for point in points], [point.seconds for point in points])
+
+
+def last_hours(hours: int) -> Period:
+    """Of the day."""
+    return Period(START + DAY_MS - hours * HOUR_MS, START + DAY_MS)
+
+
+def day_of(statements: int, rules: int) -> tuple[str, Plan]:
+    return str(WHERE / f"{statements}-{rules}"), Plan(START, statements=statements, rules=rules, faults=SOME_OF_EACH)
+
+
+def measure(wanted: argparse.Namespace) -> Measured:
+    root, plan = day_of(wanted.statements, wanted.rules[0])
+    on_cores(CORES, generated, root, plan)
+    print("periods of that day", flush=True)
+    by_statements = [on_cores(CORES, reconciled, root, last_hours(hours)) for hours in wanted.hours]
+    stages: dict[int, StageTimes] = {}
+    for cores in (1, CORES):
+        print(f"the verify stage on {cores} core{'s' * (cores > 1)}", flush=True)
+        stages[cores] = verify_stages(root, cores, wanted.turns)
+    shutil.rmtree(root)
+    by_rules: dict[int, Reconciled] = {}
+    for rules in wanted.rules:
+        print(f"a day with {rules:,} rules", flush=True)
+        root, plan = day_of(FEW, rules)
+        on_cores(CORES, generated, root, plan)
+        by_rules[rules] = on_cores(CORES, reconciled, root, plan.period)
+        shutil.rmtree(root)
+    print("a small day, cold, and the floor", flush=True)
+    root, plan = day_of(SMALL, SMALL)
+    on_cores(CORES, generated, root, plan)
+    started = cold(root, plan.period, wanted.turns)
+    print(f"a pair of {wanted.attempts:,} attempts", flush=True)
+    return Measured(by_statements, by_rules, stages, started, loud_pair(wanted.attempts))
+
+
+def figures(measured: Measured) -> list[Figure]:
+    one, two = measured.stages[1], measured.stages[CORES]
+    slope, constant = line(measured.by_statements)
+    growth = [
+        Figure.alone(f"reconcile {FEW:,} statements with {rules:,} rules", found.seconds, "s")
+        for rules, found in measured.by_rules.items()
+    ]
+    return [
+        Figure("reconcile: a further statement, beside bare `sr25519.verify`", 1e6 * slope, 1e6 * two.bare, two.bare / slope, "µs"),
+        Figure.alone("reconcile: constant", constant, "s"),
+        *growth,
+        Figure("verify stage on two cores, beside bare `sr25519.verify`", 1e6 * two.stage, 1e6 * two.bare, two.ratio, "µs"),
+        Figure("verify stage on one core, beside bare `sr25519.verify`", 1e6 * one.stage, 1e6 * one.bare, one.ratio, "µs"),
+        Figure.alone("verify stage: two cores, times one", one.stage / two.stage, "times"),
+        Figure.alone(f"a day of {SMALL:,} statements, cold", measured.cold.small, "s"),
+        Figure.alone("its floor: a session with one Python stage", measured.cold.floor, "s"),
+        Figure.alone("what the small day takes over the floor", measured.cold.small - measured.cold.floor, "s"),
+        Figure.alone(f"a pair of {measured.pair.attempts:,} attempts: Python's memory", measured.pair.worker_mib, "MiB"),
+        Figure.alone(f"a pair of {measured.pair.attempts:,} attempts", measured.pair.seconds, "s"),
+    ]  # fmt: skip
+
+
+def write(measured: Measured, found: Sequence[Figure]) -> None:
+    points = {
+        "statements": [(point.statements, point.seconds) for point in measured.by_statements],
+        "rules": [(rules, point.seconds) for rules, point in measured.by_rules.items()],
+        "line": line(measured.by_statements),
+        "bare": measured.stages[CORES].bare,
+    }
+    PLOTTED.write_text(json.dumps(points, indent=2) + "\n")
+    PAGE.write_text(inserted(PAGE.read_text(), table(found)))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--statements", type=int, default=100_000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--statements", type=int, default=1_600_000, help="of the day whose periods are reconciled")
+    parser.add_argument("--hours", type=int, nargs="+", default=[3, 8, 24], help="its last ones, of each period")
     parser.add_argument("--rules", type=int, nargs="+", default=[1_000_000, 3_000_000, 10_000_000])
-    parser.add_argument("--observed", type=int, default=400_000, help="statements through the verify stage")
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--attempts", type=int, default=1_000_000, help="of one pair")
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--try", dest="trial", action="store_true", help="write nothing into docs")
     wanted = parser.parse_args()
     shutil.rmtree(WHERE, ignore_errors=True)
-    results: dict[int, Reconciled] = {}
-    for rules in wanted.rules:
-        print(f"a day with {rules:,} rules, on two cores", flush=True)
-        plan = Plan(START, statements=wanted.statements, rules=rules, faults=SOME_OF_EACH)
-        results[rules] = on_cores(2, reconciled, str(WHERE / str(rules)), plan)
-    print("the verify stage", flush=True)
-    root = str(WHERE / "observed")
-    on_cores(2, observed_day, root, wanted.observed)
-    stages: dict[int, StageTimes] = {}
-    for cores in (1, 2):
-        print(f"  on {cores} core{'s' * (cores > 1)}", flush=True)
-        stages[cores] = verify_stages(root, cores, wanted.turns)
-    right = all(result.right for result in results.values())
-    one, two, whole = stages[1], stages[2], results[wanted.rules[0]].seconds / wanted.statements
-    growth = ", ".join(f"{rules:,} rules {result.seconds:.0f} s" for rules, result in results.items())
+    begun = time.perf_counter()
+    measured = measure(wanted)
+    found = figures(measured)
+    report(found)
+    if not wanted.trial:
+        write(measured, found)
+    right = all(each.right for each in (*measured.by_statements, *measured.by_rules.values()))
     print(
-        f"verify stage {two.ratio:.2f} of bare sr25519.verify on two cores ({1 / two.stage:,.0f} statements/s), "
-        f"{one.ratio:.2f} on one; two cores {one.stage / two.stage:.2f} times one; whole reconcile {two.bare / whole:.2f} "
-        f"({1 / whole:,.0f} statements/s); {growth}; planted faults and nothing else: {'yes' if right else 'NO'}"
+        f"bench-pipeline: {'; '.join(map(str, found))}; planted faults and nothing else: {'yes' if right else 'NO'}; "
+        f"{time.perf_counter() - begun:.0f} s in all"
     )
     return 0 if right else 1
 

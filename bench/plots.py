@@ -1,6 +1,10 @@
-"""Draws what `make simulate` has left in `.build/simulation.json` into docs/: `make simulate-plots`."""
+"""Draws into docs/ what `make simulate` or `make bench-pipeline` has left in `.build/NAME.json`.
+
+python bench/plots.py simulation|pipeline
+"""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +17,41 @@ from matplotlib import pyplot as plt
 ROOT = Path(__file__).parent.parent
 
 
-def main() -> None:
-    found = json.loads((ROOT / ".build" / "simulation.json").read_text())
+def main(name: str) -> None:
+    DRAWN[name](json.loads((ROOT / ".build" / f"{name}.json").read_text()))
+
+
+def draw_simulation(found: dict[str, Any]) -> None:
     draw_loads(found, ROOT / "docs" / "scale-load.png")
     draw_crowd(found["crowd"], ROOT / "docs" / "scale-crowd.png")
     if found["check"]:
         draw_check(found["check"], ROOT / "docs" / "scale-check.png")
+
+
+def draw_pipeline(found: dict[str, Any]) -> None:
+    draw_statements(found, ROOT / "docs" / "pipeline-statements.png")
+    draw_rules(found["rules"], ROOT / "docs" / "pipeline-rules.png")
+
+
+def draw_statements(found: dict[str, Any], path: Path) -> None:
+    figure, axes = plt.subplots(figsize=(7, 4))
+    slope, constant = found["line"]
+    statements, seconds = zip(*found["statements"], strict=True)
+    ends = (0, max(statements))
+    label = f"{constant:.0f} s, and {1e6 * slope:.0f} µs for each statement"
+    axes.plot([end / 1e6 for end in ends], [constant + slope * end for end in ends], "--", color="grey", label=label)
+    axes.plot([end / 1e6 for end in ends], [found["bare"] * end for end in ends], ":", label="bare sr25519.verify")
+    axes.plot([count / 1e6 for count in statements], seconds, "o", label="reconcile, measured")
+    axes.set(xlabel="statements, millions", ylabel="seconds on two cores", xlim=(0, None), ylim=(0, None))
+    save(figure, axes, path)
+
+
+def draw_rules(points: list[tuple[int, float]], path: Path) -> None:
+    figure, axes = plt.subplots(figsize=(7, 4))
+    rules, seconds = zip(*points, strict=True)
+    axes.plot([count / 1e6 for count in rules], seconds, "-o", label="reconcile of 100,000 statements, measured")
+    axes.set(xlabel="rules, millions", ylabel="seconds on two cores", xlim=(0, None), ylim=(0, None))
+    save(figure, axes, path)
 
 
 def draw_loads(found: dict[str, Any], path: Path) -> None:
@@ -58,5 +91,7 @@ def save(figure: Any, axes: Any, path: Path) -> None:
     plt.close(figure)
 
 
+DRAWN = {"simulation": draw_simulation, "pipeline": draw_pipeline}
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -101,7 +101,7 @@ class Consumption(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Deployed:
+class Capacities:
     """`processors` are those of the ingest task that sends, `sends` how many of its requests may be in flight."""
 
     match: Consumption
@@ -152,7 +152,7 @@ class Component:
         return load * self.share
 
 
-def components(deployed: Deployed, measured: Measured, ledger: Mapping[str, Cost]) -> Iterator[Component]:
+def components(deployed: Capacities, measured: Measured, ledger: Mapping[str, Cost]) -> Iterator[Component]:
     match_s, dispatch_s = measured.match_batch_s / deployed.match.batch, measured.dispatch_batch_s / deployed.apns.batch
     row = ledger["300 in a batch, each of another pair"]
     requests = 1 / deployed.match.batch + 1 / deployed.apns.batch
@@ -206,7 +206,7 @@ def event_bytes() -> int:
     return OBSERVED_BYTES + sum(len(event.to_line()) for event in events)
 
 
-def dollars_a_million(deployed: Deployed, measured: Measured, ledger: Mapping[str, Cost]) -> float:
+def dollars_a_million(deployed: Capacities, measured: Measured, ledger: Mapping[str, Cost]) -> float:
     """For each a push, in full batches: the ledger's row, and what it leaves to Lambda, SQS and dispatch's events."""
     match, apns = deployed.match, deployed.apns
     computing = (measured.match_batch_s * match.gigabytes / match.batch) + (
@@ -242,7 +242,7 @@ def dollar_table(dollars: float) -> list[str]:
     return lines
 
 
-def crowd_table(deployed: Deployed, measured: Measured, writes: float) -> list[str]:
+def crowd_table(deployed: Capacities, measured: Measured, writes: float) -> list[str]:
     """`writes` are the units for one receiver in each of the two tables."""
     workers, page_s = deployed.pages.concurrency, measured.page_s()
     lines = [table_row(["receivers", "pages", "seconds", "write units a second in each table"]), table_row(["--:"] * 4)]
@@ -260,7 +260,7 @@ def _figure(value: float) -> str:
 
 def tables(template: Template) -> list[list[str]]:
     """As docs/scale.md has them, in this order."""
-    deployed, measured = Deployed.of(template), Measured.read()
+    deployed, measured = Capacities.of(template), Measured.read()
     ledger = read_table(COST_PAGE.read_text())
     return [
         load_table(list(components(deployed, measured, ledger))),

@@ -23,8 +23,8 @@ from bench.scale import (
     PAGE,
     ROOT,
     SECONDS_OF_A_DAY,
+    Capacities,
     Component,
-    Deployed,
     Measured,
     components,
     dollars_a_million,
@@ -65,7 +65,7 @@ class Prediction:
         return f"p50 {self.p50 * 1000:,.0f} ms, p99 {self.p99 * 1000:,.0f} ms{behind}"
 
 
-def production_stages(deployed: Deployed, measured: Measured) -> list[StageModel]:
+def production_stages(deployed: Capacities, measured: Measured) -> list[StageModel]:
     single, pick_up, spread = measured.match_single_cpu_s, measured.pick_up_s, measured.spread
     match, apns = deployed.match, deployed.apns
     sending = measured.ingest_cpu_s / deployed.processors
@@ -86,7 +86,7 @@ def production_stages(deployed: Deployed, measured: Measured) -> list[StageModel
     ]
 
 
-def raised(deployed: Deployed, load: int, rows: Sequence[Component]) -> Deployed:
+def raised(deployed: Capacities, load: int, rows: Sequence[Component]) -> Capacities:
     """With what docs/scale.md says that a load needs, and some headroom; never less than is deployed."""
     needed = {(row.name, row.limit): HEADROOM * row.needed(load) for row in rows}
     match, apns = (needed[name, "`concurrency`"] for name in ("match", "dispatch, by channel"))
@@ -99,7 +99,7 @@ def raised(deployed: Deployed, load: int, rows: Sequence[Component]) -> Deployed
     )
 
 
-def predict(deployed: Deployed, measured: Measured, load: int, writes: int, dollars: float) -> Prediction:
+def predict(deployed: Capacities, measured: Measured, load: int, writes: int, dollars: float) -> Prediction:
     draw = random.Random(SEED)  # noqa: S311 - the same each time
     tables = [SimulatedTable(writes, draw) for _ in range(2)]
     path = Path.of(production_stages(deployed, measured), draw, tables=tables)
@@ -113,7 +113,7 @@ def predict(deployed: Deployed, measured: Measured, load: int, writes: int, doll
     return Prediction(load, p50, p99, seconds, waiting, table_wait, dollars * load * SECONDS_OF_A_DAY / 1_000_000)
 
 
-def crowd(deployed: Deployed, measured: Measured, receivers: int) -> dict[str, Any]:
+def crowd(deployed: Capacities, measured: Measured, receivers: int) -> dict[str, Any]:
     """With `CALLS` calls a second beside it, whose latency is that until they are queued; without `receivers` these alone."""
     draw, env = random.Random(SEED), simpy.Environment()  # noqa: S311 - the same each time
     tables = [SimulatedTable(WARM_WRITES, draw) for _ in range(2)]
@@ -139,7 +139,7 @@ def crowd(deployed: Deployed, measured: Measured, receivers: int) -> dict[str, A
 
 
 def main() -> None:
-    measured, deployed = Measured.read(), Deployed.of(production())
+    measured, deployed = Measured.read(), Capacities.of(production())
     ledger = read_table(COST_PAGE.read_text())
     rows = list(components(deployed, measured, ledger))
     dollars = dollars_a_million(deployed, measured, ledger)

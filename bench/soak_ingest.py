@@ -30,6 +30,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from bench.stand_ins import LATE_EVENTS, QueueStandIn, Stream, serving
+from clarion.claims import lasts_until
 from clarion.clock import now_ms
 from clarion.messages import ObservedMessage
 from clarion.networks import STATEMENTS
@@ -40,7 +41,7 @@ from clarion.tables import PushRecord, rule_key
 from local.emulator import Emulator, started
 from local.ports import reserved_port
 from local.store import StatementStore
-from match.claims import Claim, ClaimRequest, Claims, lasts_until
+from match.claims import Claim, ClaimRequest, Claims
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -10,7 +10,7 @@ import click
 
 from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision
-from console import deployment, export_rules, mute, redrive, send_test, status, why
+from console import deployment, explain, export_rules, mute, redrive, send_test, status, why
 from console.doctor.examination import examine
 from console.doctor.plan import DeploymentPlan
 from console.faults import AwsError, Exit, discreet, explained
@@ -148,14 +148,22 @@ def _why(
     stage: str | None,
     as_json: bool,
 ) -> Exit:
-    """Each decision about one envelope and each attempt to push it, with times, from the lake."""
+    """Each decision about one envelope and each attempt to push it, with times, from the lake.
+
+    What it doesn't find there, `clarion-pipeline explain` looks for further back, if it is installed.
+    """
     until = end or datetime.now(UTC)
     begin = start or until - since
     if begin >= until:
         raise click.UsageError("--from lies after --to")
-    found = why.ask(deployment.find(stage), envelope_id, client, begin, until)
-    show(found, as_json=as_json)
-    return Exit.WELL if found.traces else Exit.UNWELL
+    here = deployment.find(stage)
+    found = why.ask(here, envelope_id, client, begin, until)
+    if found.traces:
+        show(found, as_json=as_json)
+        return Exit.WELL
+    further = why.look_further(here, found, explain.words(here, envelope_id, client, until), as_json=as_json)
+    show(further, as_json=as_json)
+    return Exit.WELL if further.explained else Exit.UNWELL
 
 
 @clarion.command("redrive")

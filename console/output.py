@@ -1,22 +1,27 @@
 """What a command says: its result on standard output, for people or for machines; everything else on standard error."""
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 import click
 from pydantic import BaseModel, ConfigDict
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.segment import Segment
 from rich.table import Table
 
 from console.faults import Unconfirmed
 
 UNKNOWN = "\N{EN DASH}"
+CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+"""All but the end of a line."""
 PLAIN_WIDTH = 160
 """Columns where the output is no terminal."""
 
@@ -30,21 +35,38 @@ class Report(BaseModel):
     model_config = ConfigDict(frozen=True)
     wrapped: ClassVar = True
 
-    def __rich__(self) -> object:
+    def __rich__(self) -> RenderableType:
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Harmless:
+    """A report as `printable` leaves it, in the styles that it gives itself."""
+
+    report: Report
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self.report, options):
+            yield segment._replace(text=printable(segment.text))
+
+
+def printable(text: str) -> str:
+    """Without what steers a terminal: what AWS has of names and reasons was written by others."""
+    return CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def show(report: Report, *, as_json: bool) -> None:
     if as_json:
-        click.echo(report.model_dump_json(indent=2))
+        click.echo(printable(report.model_dump_json(indent=2)))
     else:
         width = None if sys.stdout.isatty() else PLAIN_WIDTH
-        Console(highlight=False, markup=False, emoji=False, width=width).print(report, soft_wrap=not report.wrapped)
+        console = Console(highlight=False, markup=False, emoji=False, width=width)
+        console.print(Harmless(report), soft_wrap=not report.wrapped)
 
 
 def print_error(words: str) -> None:
     """To the person at the terminal, even if the result goes to a file."""
-    click.echo(words, err=True)
+    click.echo(printable(words), err=True)
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -52,7 +74,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     try:
-        agreed = click.confirm(question, err=True)
+        agreed = click.confirm(printable(question), err=True)
     except click.Abort:
         agreed = False
     if not agreed:

@@ -46,6 +46,8 @@ LETTER = (
     "Its message went to {channel}'s dead letters, and the alarm dead-letters will go off: that is this. "
     "`clarion redrive {channel}` clears it: nothing is pushed, since the test's subscription is gone."
 )
+LEFT_SECONDS = 86_400
+"""After so long DynamoDB removes a test's subscription that could not be removed at its end."""
 NOT_FINAL = {PushDecision.RETRY, PushDecision.MISCONFIGURED}
 """After these, another attempt follows."""
 
@@ -144,6 +146,7 @@ def _subscribed(device: TestDevice, now: datetime) -> Iterator[UUID]:
         rule_count=0,
         created_at=instant,
         updated_at=instant,
+        ttl=instant // 1000 + LEFT_SECONDS,
     )
     row.save()
     try:

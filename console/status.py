@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import boto3
@@ -21,9 +21,11 @@ from console.sources import Source
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_cloudwatch.type_defs import MetricAlarmTypeDef
 
 SILENT_SECONDS = 60.0
 """After which a task is taken for gone: it renews its lease four times in `following.lease_seconds`."""
+PREMATURE = "nothing: it is new, and on until it has something to look at"
 
 
 class Queued(Report):
@@ -50,9 +52,12 @@ class WorkingTask(Report):
 
 
 class Alarm(Report):
+    """A `premature` one takes what it misses for bad, and looks further back than it exists: it has to be on."""
+
     name: str
     since: datetime
     runbook: str
+    premature: bool
 
 
 class Status(Report):
@@ -73,8 +78,9 @@ class Status(Report):
     def troubles(self) -> list[str]:
         dead = sum(queue.dead for queue in self.queues)
         muted = [queue.name for queue in self.queues if queue.muted]
+        alarms = sum(not alarm.premature for alarm in self.alarms)
         found = {
-            f"{len(self.alarms)} alarms": bool(self.alarms),
+            f"{alarms} alarms": alarms > 0,
             f"{dead} dead letters": dead > 0,
             f"muted: {', '.join(muted)}": bool(muted),
             "no ingest task is at work": not self.tasks,
@@ -135,7 +141,8 @@ class Status(Report):
     def _alarms(self) -> Table:
         made = table("Alarms", "alarm", "since (UTC)", "what to do")
         for alarm in self.alarms:
-            made.add_row(Text(alarm.name, "bold red"), clock(alarm.since), alarm.runbook)
+            todo = PREMATURE if alarm.premature else alarm.runbook
+            made.add_row(Text(alarm.name, "bold red"), clock(alarm.since), todo)
         return made
 
 
@@ -180,8 +187,19 @@ def _alarms(cloudwatch: "CloudWatchClient", here: Deployment) -> Iterable[Alarm]
     pages = cloudwatch.get_paginator("describe_alarms").paginate(AlarmNamePrefix=here.prefix, StateValue="ALARM")
     for page in pages:
         for alarm in page["MetricAlarms"]:
-            name, since = alarm["AlarmName"].removeprefix(here.prefix), alarm["StateUpdatedTimestamp"]
-            yield Alarm(name=name, since=since, runbook=alarm.get("AlarmDescription", ""))
+            yield Alarm(
+                name=alarm["AlarmName"].removeprefix(here.prefix),
+                since=alarm["StateUpdatedTimestamp"],
+                runbook=alarm.get("AlarmDescription", ""),
+                premature=is_premature(alarm, datetime.now(UTC)),
+            )
+
+
+def is_premature(alarm: "MetricAlarmTypeDef", now: datetime) -> bool:
+    """One of several metrics has no period of its own, and takes nothing that it misses for bad."""
+    looks_back = timedelta(seconds=alarm.get("Period", 0) * alarm["EvaluationPeriods"])
+    age = now - alarm["AlarmConfigurationUpdatedTimestamp"]
+    return alarm.get("TreatMissingData") == "breaching" and age < looks_back
 
 
 def _number(count: float | None) -> str:

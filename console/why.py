@@ -1,8 +1,10 @@
 """`clarion why --envelope ID`: everything that became of one envelope, with times."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
+from typing import Any, ClassVar, override
 from uuid import UUID
 
 import boto3
@@ -15,6 +17,7 @@ from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
 from clarion.networks import Rule, network
+from console import explain
 from console.deployment import Deployment
 from console.lake import READERS, Lake
 from console.output import Report, ago, clock, progress, table
@@ -125,6 +128,26 @@ class Why(Report):
         traces = [part for trace in self.traces for part in (*trace.shown(), "")]
         searched = f"Searched {self.files:,} files of the lake, {self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} UTC."
         return Group(head, "", *traces, *self.summary, Text(searched, "dim"))
+
+
+class Untraced(Why):
+    """`command` looks further back; `explained` is what it says if it could be run: text, or its JSON."""
+
+    wrapped: ClassVar = False
+    command: str
+    explained: Any
+
+    @override
+    def __rich__(self) -> Group:
+        hint = f"The pipeline judges it from all that the lake has, and looks further back:\n  {self.command}"
+        return Group(super().__rich__(), "", self.explained or hint)
+
+
+def look_further(here: Deployment, found: Why, words: list[str], *, as_json: bool) -> Untraced:
+    """Where the stream's lines of the period have no trace, the pipeline's `explain` may find one."""
+    said = explain.run(here, [*words, "--json"] if as_json else words)
+    explained = json.loads(said) if said and as_json else said
+    return Untraced(**dict(found), command=explain.shown(words), explained=explained)
 
 
 def ask(here: Deployment, envelope_id: bytes, client: bytes | None, since: datetime, until: datetime) -> Why:

@@ -16,6 +16,7 @@ from infra.metrics import (
     MAXIMUM,
     MINIMUM,
     P99,
+    SAMPLES,
     SUM,
     counted,
     of_all_functions,
@@ -39,6 +40,9 @@ SHARDS = 256
 """Ingest's, which its tasks divide among them."""
 REPORTS_A_MINUTE = 5
 """In which a task of ingest says how many it owns. It makes six; one may fall into the next minute."""
+LOSS_SHOWN_MINUTES = 30
+RUNS_MISSED = 4
+"""Of the watch, until it counts as silent."""
 TICKS_IN_FIVE_MINUTES = 3
 """Of five; the next one makes up for what is left out."""
 READ_BY_MATCH = (("subscriptions", None), ("rules", BY_KEY), ("rate_limits", None))
@@ -166,7 +170,7 @@ def _on_decisions(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     match, dispatch = (partial(counted, environment.stage, component) for component in ("match", "dispatch"))
     misconfigured, refused = decided(PushDecision.MISCONFIGURED), decided(PushDecision.REFUSED)
     gone, delayed, stale = map(decided, (PushDecision.TOKEN_GONE, PushDecision.RETRY, PushDecision.STALE))
-    yield AlarmSpec("envelopes-failing", match(Metric.ENVELOPES_FAILED), limits.failed_envelopes, 2)
+    yield AlarmSpec("envelopes-failing", match(Metric.ENVELOPES_FAILED), limits.failed_envelopes)
     yield AlarmSpec("receivers-unreadable", match(Metric.RECEIVERS_UNREADABLE), 1)
     yield AlarmSpec("signatures-failing", match(decided(EnvelopeDecision.BAD_SIGNATURE)), limits.bad_signatures)
     # A held message is tried, and counted, every quarter of an hour.
@@ -248,6 +252,10 @@ def _on_the_pipeline(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     yield AlarmSpec("pipeline-failed", of_queue(dead, "ApproximateNumberOfMessagesVisible"), 1)
     ended = of_queue(done, "NumberOfMessagesSent", statistic=SUM, minutes=60)
     yield AlarmSpec("pipeline-silent", ended, 1, environment.thresholds.pipeline_silence_h, below=True)
+    if environment.pipeline and (minutes := environment.pipeline.watch_minutes):
+        lost = partial(counted, environment.stage, "watch", Metric.LOSSES_FOUND, minutes=1)
+        yield AlarmSpec("losses-found", lost(statistic=MAXIMUM), 1, LOSS_SHOWN_MINUTES, any_of=True)
+        yield AlarmSpec("watch-silent", lost(statistic=SAMPLES), 1, RUNS_MISSED * minutes, below=True)
 
 
 def failed_requests(environment: EnvironmentConfig, api_id: str) -> cloudwatch.MathExpression:

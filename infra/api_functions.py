@@ -3,7 +3,6 @@
 import json
 
 from aws_cdk import Stack
-from aws_cdk import aws_iam as iam
 
 from clarion.channels import PROVIDERS, Provider
 from infra.findings import accept, objects_of
@@ -18,7 +17,7 @@ from infra.tables import BY_CLIENT
 class ApiFunction(ComponentFunction):
     def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
         api, secrets = foundation.environment.api, foundation.data.secrets
-        direct_push = _direct_push(foundation) if api.direct_push else None
+        direct_push = _direct_push(foundation) if foundation.environment.direct_push else None
         settings = {
             **foundation.settings,
             **api.allowance.as_settings(),
@@ -62,12 +61,8 @@ class ApiFunction(ComponentFunction):
     def _allow_deliveries(self) -> None:
         """What the lake holds beside its index stays out of reach, its names too."""
         lake = self.foundation.data.lake
-        listing = iam.PolicyStatement(
-            actions=["s3:ListBucket"],
-            resources=[lake.bucket_arn],
-            conditions={"StringLike": {"s3:prefix": f"{DELIVERIES}*"}},
-        )
-        self.add_to_role_policy(listing)
+        only_there = {"StringLike": {"s3:prefix": f"{DELIVERIES}*"}}
+        allow(self, "s3: ListBucket", lake.bucket_arn, conditions=only_there)
         allow(self, "s3: GetObject", lake.arn_for_objects(f"{DELIVERIES}*"))
         accept(self.own_role, objects_of(lake, DELIVERIES), "The index is one object for each file of the lake")
         allow_key(self, self.foundation.data.key, "s3", "Decrypt")

@@ -8,7 +8,7 @@ from infra.config import EnvironmentConfig
 
 
 class EnvironmentStack(Stack):
-    """`clarion-<stage>-<name>`, in the environment's account and region."""
+    """`clarion-<stage>-<name>`, in the environment's account and region. CloudFormation tags what is in it as the stack."""
 
     def __init__(
         self, scope: Construct, name: str, *, environment: EnvironmentConfig, description: str, protected: bool = False
@@ -18,6 +18,7 @@ class EnvironmentStack(Stack):
             f"{environment.prefix}{name}",
             env=Account(account=environment.account, region=environment.region),
             description=description,
+            tags={"clarion:stage": environment.stage},
             synthesizer=_synthesizer(environment.assets_bucket),
             termination_protection=protected,
         )

@@ -91,16 +91,18 @@ class AppConfig(Config):
 
 
 class Pipeline(Config):
-    """The Spark jobs on EMR Serverless; the daily run begins at `hour`, UTC.
+    """The Spark jobs on EMR Serverless; the daily run begins at `hour`, UTC, once the day's last lines have arrived.
 
     `release` brings Spark and Python as the jobs are tested with. An application has at most so many `workers` at
-    once, the driver among them; a new account may use 16 processors, which are four.
+    once, the driver among them; a new account may use 16 processors, which are four. With `watch_minutes`, losses are
+    looked for so often; beyond eight, the alarm on them may come later than a quarter of an hour after a loss.
     """
 
     release: Annotated[str, Field(pattern=r"^emr-spark-8\.\d+\.\d+$")] = "emr-spark-8.1.0"
-    hour: Annotated[int, Field(ge=1, le=20)]
+    hour: Annotated[int, Field(ge=2, le=20)]
     workers: Annotated[int, Field(ge=2, le=250)]
     timeout_minutes: Annotated[int, Field(ge=15, le=720)] = 240
+    watch_minutes: Annotated[int | None, Field(ge=5, le=60)] = None
 
 
 class Thresholds(Config):
@@ -201,6 +203,12 @@ class EnvironmentConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _the_watch_reaches_cloudwatch(self) -> "EnvironmentConfig":
+        if self.pipeline and self.pipeline.watch_minutes and not self.ingest:
+            raise ValueError("watch_minutes needs ingest, by whose network CloudWatch is reached")
+        return self
+
+    @model_validator(mode="after")
     def _the_certificate_is_of_the_region(self) -> "EnvironmentConfig":
         if self.api.certificate_arn and self.api.certificate_arn.split(":")[3] != self.region:
             raise ValueError(f"the API's certificate has to be one of {self.region}")
@@ -238,10 +246,20 @@ class EnvironmentConfig(Config):
 
     @model_validator(mode="after")
     def _direct_pushes_have_their_providers(self) -> "EnvironmentConfig":
-        needed = [provider for provider, spec in PROVIDERS.items() if spec.takes_direct_pushes]
-        if self.api.direct_push and (missing := set(needed) - set(self.deployed_providers)):
+        if self.api.direct_push and (missing := self._missing_for_direct_pushes):
             raise ValueError(f"direct_push needs a channel of {', '.join(sorted(missing))}, too")
         return self
+
+    @property
+    def _missing_for_direct_pushes(self) -> set[Provider]:
+        needed = {provider for provider, spec in PROVIDERS.items() if spec.takes_direct_pushes}
+        return needed.difference(self.deployed_providers)
+
+    @property
+    def direct_push(self) -> bool:
+        """As `api.direct_push` says; if it says nothing, wherever the channels have the providers that are needed."""
+        chosen = self.api.direct_push
+        return not self._missing_for_direct_pushes if chosen is None else chosen
 
     @property
     def deployed_providers(self) -> tuple[Provider, ...]:

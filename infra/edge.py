@@ -3,8 +3,9 @@
 Without it, whoever sends enough requests from one place uses up the rate of everybody. HTTP APIs can't have a web
 application firewall of their own, so it stands at CloudFront. What it costs is in docs/operations.md.
 
-CloudFront sends a secret header with each request, and the API's function answers nothing without it: so whoever
-learns the address behind CloudFront gets no further than that.
+CloudFront sends a secret header with each request, and the API's function answers nothing without it. Whoever learns the
+address behind CloudFront gets no answer there, but still uses up the rate of everybody: API Gateway counts a request
+before any function looks at it, and without a web application firewall nothing else could.
 """
 
 import json

@@ -1,16 +1,19 @@
 """The environments and all that differs between them. Choose one with `make deploy STAGE=dev`.
 
 What is another in each account can come by context too (`CONTEXT="name=value …"`), and then takes the place of what is
-written here: the API's `domain`, `certificate_arn` and `login_domain`; `origins`, `networks`, `channels`,
-`push_services` and each network's nodes, by the option that it calls them by, each separated by commas; `region`,
-`webhook_url`, `alarm_email` and `canary`.
+written here: the API's `domain`, `certificate_arn`, `login_domain`, and `per_address` as a number or `none`; `origins`,
+`networks`, `channels`, `push_services` and each network's nodes, by the option that it calls them by, each separated by
+commas; `region`, `webhook_url`, `alarm_email` and `canary`. Any other name is refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from clarion.channels import Channel
 from clarion.networks import NETWORKS, STATEMENTS, XMTP, network
+from clarion.networks.needs import Nodes
+from clarion.settings import EMULATED_STAGE
 from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
 from infra.options import ApiConfig, FollowingConfig, Ingest, PerAddress, Size, stub_names
 
@@ -120,7 +123,7 @@ EMULATOR = PROD.model_copy(
         # Nothing is there: its stand-in takes its place.
         "webhook_url": "https://webhook.clarion.localhost/",
         "api": _API.model_copy(update={"login_domain": "clarion.localhost"}),
-        "stage": "local",
+        "stage": EMULATED_STAGE,
         "platform": Platform.HOST,
         "data": Lasting.DISCARD,
         "assets_bucket": "assets",
@@ -136,26 +139,33 @@ EMULATOR = PROD.model_copy(
 
 ENVIRONMENTS = {"prod": PROD, "dev": DEV, "emulator": EMULATOR}
 
+_OF_API = ("domain", "certificate_arn", "login_domain")
+_OF_ENVIRONMENT = ("alarm_email", "canary", "region", "webhook_url")
+_LISTS = ("networks", "channels", "push_services")
+_OF_CDK = ("acknowledged-issue-numbers", "cli-telemetry")
+"""What CDK keeps in the context for itself, beside names with a colon."""
+
 
 def chosen(node: "Node") -> EnvironmentConfig:
     """The environment that the context names; only the emulator's takes stand-ins for the providers from there."""
     name = node.try_get_context("environment")
     if name not in ENVIRONMENTS:
         raise ValueError(f"STAGE is {name!r}, not one of {', '.join(ENVIRONMENTS)}")
+    _refuse_unknown(node)
     environment = ENVIRONMENTS[name]
     stubs = _given(node, *stub_names())
     if stubs and environment is not EMULATOR:
         raise ValueError(f"{', '.join(stubs)} would send the pushes of {name!r} elsewhere")
-    api = {**dict(environment.api), **_given(node, "domain", "certificate_arn", "login_domain")}
+    api = {**dict(environment.api), **_given(node, *_OF_API), **_per_address(node)}
     if origins := _listed(node, "origins"):
         api["origins"] = origins
     changes = {
         "providers": stubs,
         "api": api,
         "ingest": _ingest(environment, node),
-        **_given(node, "alarm_email", "canary", "region", "webhook_url"),
+        **_given(node, *_OF_ENVIRONMENT),
     }
-    changes |= {name: listed for name in ("networks", "channels", "push_services") if (listed := _listed(node, name))}
+    changes |= {name: listed for name in _LISTS if (listed := _listed(node, name))}
     completed = EnvironmentConfig.model_validate({**dict(environment), **changes})
     _require_nodes(completed)
     if completed.monitored and completed.data is Lasting.KEEP and not completed.alarm_email:
@@ -163,14 +173,34 @@ def chosen(node: "Node") -> EnvironmentConfig:
     return completed
 
 
+def _refuse_unknown(node: "Node") -> None:
+    options = (nodes.option for _, nodes in _followed())
+    known = {"environment", "origins", "per_address", *_OF_API, *_OF_ENVIRONMENT, *_LISTS, *stub_names(), *options}
+    for name in node.get_all_context():
+        if ":" not in name and name not in known.union(_OF_CDK):
+            (nearest,) = get_close_matches(name, known, n=1, cutoff=0)
+            raise ValueError(f"CONTEXT takes no {name!r}; the nearest that it takes is {nearest!r}")
+
+
+def _followed() -> Iterator[tuple[str, Nodes]]:
+    """The networks that have nodes."""
+    return ((name, nodes) for name in NETWORKS if (nodes := network(name).needs.nodes))
+
+
+def _per_address(node: "Node") -> dict[str, Any]:
+    match node.try_get_context("per_address"):
+        case None:
+            return {}
+        case "none":
+            return {"per_address": None}
+        case count:
+            return {"per_address": {"requests_per_minute": count}}
+
+
 def _ingest(environment: EnvironmentConfig, node: "Node") -> Mapping[str, Any] | None:
     if environment.ingest is None:
         return None
-    named = {
-        name: urls
-        for name in NETWORKS
-        if (nodes := network(name).needs.nodes) and (urls := _listed(node, nodes.option))
-    }
+    named = {name: urls for name, nodes in _followed() if (urls := _listed(node, nodes.option))}
     return {**dict(environment.ingest), "nodes": {**environment.ingest.nodes, **named}}
 
 

@@ -13,13 +13,14 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from clarion.channels import CHANNELS
+from clarion.tables import WITHOUT_TOKEN
 from infra import archives
 from infra.config import Consumer, EnvironmentConfig, Platform
 from infra.data import Data
 from infra.findings import accept
-from infra.layers import Layers, code_of
+from infra.layers import Layers
 from infra.options import Size
-from infra.permissions import allow, allow_key
+from infra.permissions import Conditions, allow, allow_key
 from infra.queues import Queues
 from infra.retention import log_group
 from infra.secrets import secret_arn
@@ -88,7 +89,7 @@ class ComponentFunction(lambda_.Function):
             function_name=full_name,
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=_ARCHITECTURES[environment.platform],
-            code=code_of(code_archive(component)),
+            code=lambda_.Code.from_asset(str(code_archive(component))),
             handler=handler,
             layers=foundation.layers.all,
             memory_size=size.memory_mb,
@@ -116,6 +117,17 @@ class ComponentFunction(lambda_.Function):
 
     def allow_tables(self, actions: str, *tables: str) -> None:
         allow(self, f"dynamodb: {actions}", *tables)
+
+    def allow_reading_subscriptions(self) -> None:
+        """Without their tokens.
+
+        https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
+        """
+        conditions: Conditions = {
+            "ForAllValues:StringEquals": {"dynamodb:Attributes": list(WITHOUT_TOKEN)},
+            "StringEqualsIfExists": {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"},
+        }
+        allow(self, "dynamodb: BatchGetItem", self.foundation.data.tables.subscriptions, conditions=conditions)
 
     def allow_sending(self, *queues: sqs.IQueue) -> None:
         if queues:

@@ -12,5 +12,5 @@ STOP_SECONDS = 60
 
 
 def base_is_pinned() -> bool:
-    """Whether the Dockerfile names its base by a digest, as `make release` writes it."""
+    """Whether the Dockerfile names its base by a digest, as `make pin-base` writes it."""
     return "@sha256:" in (ROOT / DOCKERFILE).read_text()

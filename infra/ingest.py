@@ -171,7 +171,7 @@ class IngestService(Construct):
         if not base_is_pinned():
             Validations.of(self).add_warning(
                 "clarion:unpinned-base",
-                f"The base in {DOCKERFILE} is a tag, which may lead to another image tomorrow: `make release` pins it.",
+                f"The base in {DOCKERFILE} is a tag, which may lead to another image tomorrow: `make pin-base` pins it.",
             )
 
     def _add_container(self, ingest: Ingest) -> None:
@@ -190,7 +190,13 @@ class IngestService(Construct):
         )
 
     def _service(self, ingest: Ingest) -> ecs.FargateService:
-        cluster = ecs.Cluster(self, "Cluster", vpc=self.vpc, enable_fargate_capacity_providers=ingest.spot)
+        cluster = ecs.Cluster(
+            self,
+            "Cluster",
+            cluster_name=f"clarion-{self._environment.stage}",
+            vpc=self.vpc,
+            enable_fargate_capacity_providers=ingest.spot,
+        )
         accept(
             cluster,
             "ECS4",
@@ -204,6 +210,7 @@ class IngestService(Construct):
             task_definition=self.task,
             desired_count=ingest.tasks,
             capacity_provider_strategies=[_SPOT] if ingest.spot else None,
+            propagate_tags=ecs.PropagatedTagSource.SERVICE,
             min_healthy_percent=100,
             max_healthy_percent=200,
             circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),

@@ -3,27 +3,31 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aws_cdk import AssetHashType, Aws, Stack
+from aws_cdk import Aws, Stack
 from aws_cdk import aws_emrserverless as emr
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
+from clarion.metrics import NAMESPACE
 from infra.config import Platform
 from infra.findings import accept, objects_of
 from infra.functions import Foundation
 from infra.lake import LARGE
 from infra.permissions import allow, allow_key
 from infra.spark_bundle import ENTRY, PYTHONPATH, code_archive, packages_archive
+from pipeline.columns import EventKind
 
 PYTHON = "/usr/bin/python3.13"
 """Where Amazon Linux 2023 has the version that the release names;
 https://docs.aws.amazon.com/emr/latest/ReleaseGuide/emr-spark810-release.html"""
-KINDS = ("observed", "envelope", "notification", "push", "subscription", "rules", "limits")
-WRITTEN_DAILY = (*KINDS, "unreadable", "differences", "reports")
+WRITTEN_DAILY = (*EventKind, "unreadable", "differences", "reports", "snapshots", "manifests", "symlinks")
 """The lake's folders by job; `pipeline.lake` names them."""
+WRITTEN_BY_WATCH = (*EventKind, "unreadable", "losses", "checkpoints", "manifests", "symlinks")
 WRITTEN_BY_REPLAY = ("replays", "replayed")
+PLANNED = "manifests/replays.json"
+"""What counts of `replays`."""
 
 VCPUS, GIGABYTES, DISK_GIGABYTES = 4, 16, 100
 """Of each worker. Python, which decodes and verifies, works outside Java's memory. What the disk is for, and why it has
@@ -46,8 +50,7 @@ class Code(Construct):
         super().__init__(scope, construct_id)
         packages, code = packages_archive(platform), code_archive()
         self.packages, self.code = (
-            assets.Asset(self, name, path=str(archive), asset_hash_type=AssetHashType.CUSTOM, asset_hash=archive.stem)
-            for name, archive in (("Packages", packages), ("Code", code))
+            assets.Asset(self, name, path=str(archive)) for name, archive in (("Packages", packages), ("Code", code))
         )
         self.entry = assets.Asset(self, "Entry", path=str(ENTRY))
 
@@ -88,7 +91,11 @@ class JobRole(iam.Role):
     def _allow_logging(self, log: logs.ILogGroup) -> None:
         allow(self, "logs: CreateLogStream DescribeLogStreams PutLogEvents", log.log_group_arn)
         allow(self, "logs: DescribeLogGroups", "*")
-        accept(self, "IAM5[Resource::*]", "EMR looks for the group by its name, which takes a listing of all")
+        accept(
+            self,
+            "IAM5[Resource::*]",
+            "EMR looks for the group by its name, which takes a listing of all; figures are no resource",
+        )
 
     def allow_lake(self, written: tuple[str, ...]) -> None:
         bucket = self._foundation.data.lake
@@ -122,6 +129,18 @@ class DailyRole(JobRole):
         super().__init__(scope, "Daily", base=base, application=application)
         self.allow_lake(WRITTEN_DAILY)
         self.allow_large_envelopes()
+        # Figures are no resource.
+        allow(self, "cloudwatch: GetMetricData", "*")
+
+
+class WatchRole(JobRole):
+    def __init__(self, scope: Stack, *, base: JobBase, application: emr.CfnApplication) -> None:
+        super().__init__(scope, "Watch", base=base, application=application)
+        self.allow_lake(WRITTEN_BY_WATCH)
+        self.allow_large_envelopes()
+        own = {"StringEquals": {"cloudwatch:namespace": NAMESPACE}}
+        recording = iam.PolicyStatement(actions=["cloudwatch:PutMetricData"], resources=["*"], conditions=own)
+        self.add_to_principal_policy(recording)
 
 
 class ReplayRole(JobRole):
@@ -130,6 +149,7 @@ class ReplayRole(JobRole):
         queues = base.foundation.queues
         fed = (queues.envelopes.queue, *(pair.queue for pair in queues.pushes.values()))
         self.allow_lake(WRITTEN_BY_REPLAY)
+        allow(self, "s3: PutObject", base.foundation.data.lake.arn_for_objects(PLANNED))
         self.allow_large_envelopes()
         allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
         self.settings = {

@@ -2,7 +2,7 @@
 
 The passing things are envelopes too large for a queue, under `LARGE`, and what ingest has seen, under `SEEN`. Every
 object expires by its age. What has to last longer is written again in time: by ingest, its record once a day, and by the
-pipeline's daily run, the rules that are in force.
+pipeline's daily run, a snapshot of the rules that are in force.
 """
 
 from typing import cast
@@ -44,11 +44,15 @@ class Buckets(Construct):
         self.edge_logs = self._edge_log_bucket() if environment.api.per_address else None
 
     def send_new_files_to(self, queue: sqs.IQueue) -> None:
-        """Have S3 send `queue` a message for each file of events: from this account alone, which all its buckets share.
+        """Have S3 send `queue` a message for each file of events: from this stack's buckets alone.
+
+        CloudFormation names them after the stack. That of the lake is not known yet: it is made after the queue.
 
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/grant-destinations-permissions-to-s3.html
         """
-        own = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
+        stack = Stack.of(self)
+        ours = stack.format_arn(service="s3", region="", account="", resource=f"{stack.stack_name}-*")
+        own = {"StringEquals": {"aws:SourceAccount": stack.account}, "ArnLike": {"aws:SourceArn": ours}}
         service = iam.ServicePrincipal("s3.amazonaws.com", conditions=own)
         queue.add_to_resource_policy(
             iam.PolicyStatement(actions=["sqs:SendMessage"], principals=[service], resources=[queue.queue_arn])

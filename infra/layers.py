@@ -3,7 +3,6 @@
 import tempfile
 from pathlib import Path
 
-from aws_cdk import AssetHashType
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
@@ -31,15 +30,10 @@ class Layers(Construct):
         return lambda_.LayerVersion(
             self,
             construct_id,
-            code=code_of(archive),
+            code=lambda_.Code.from_asset(str(archive)),
             compatible_runtimes=[lambda_.Runtime.PYTHON_3_13],
             compatible_architectures=[lambda_.Architecture.ARM_64] if platform is Platform.ARM64 else None,
         )
-
-
-def code_of(archive: Path) -> lambda_.Code:
-    """Its name says what is in it."""
-    return lambda_.Code.from_asset(str(archive), asset_hash_type=AssetHashType.CUSTOM, asset_hash=archive.stem)
 
 
 def core_archive() -> Path:

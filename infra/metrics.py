@@ -5,7 +5,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from clarion.metrics import NAMESPACE, dimensions
 
-SUM, MINIMUM, MAXIMUM, P99 = "Sum", "Minimum", "Maximum", "p99"
+SUM, MINIMUM, MAXIMUM, SAMPLES, P99 = "Sum", "Minimum", "Maximum", "SampleCount", "p99"
 
 
 def counted(

@@ -1,6 +1,7 @@
 """What of the components' own settings an environment may set. The rest, and every default, is the components' own."""
 
 import json
+import re
 from collections.abc import Mapping
 from itertools import chain
 from typing import Annotated, Literal
@@ -78,6 +79,7 @@ class FollowingConfig(Config):
     node_budgets: dict[str, NodeBudget] | None = None
 
 
+KEY_IN_PATH = re.compile("[A-Za-z0-9]{20}")
 TWO_READERS = 2
 """So many may read the stream as often as ingest does by itself."""
 STREAM_READS_PER_SECOND = 5
@@ -112,7 +114,7 @@ class Ingest(Config):
 
     @model_validator(mode="after")
     def _nodes_ask_for_no_key(self) -> "Ingest":
-        if any(url.username or url.password or url.query for url in chain(*self.nodes.values())):
+        if any(_holds_key(url) for url in chain(*self.nodes.values())):
             raise ValueError("an address of a node must hold no key or password, for it is kept in the clear")
         return self
 
@@ -130,6 +132,11 @@ class Ingest(Config):
             if not ((nodes := _nodes_of(name)) and nodes.budget):
                 raise ValueError(f"node_budgets of {name}, whose nodes have none")
         return self
+
+
+def _holds_key(url: AnyUrl) -> bool:
+    """Whether an address has a user, a query, or in its path what looks like a key of a hosted node."""
+    return bool(url.username or url.password or url.query or KEY_IN_PATH.search(url.path or ""))
 
 
 def _nodes_of(name: str) -> Nodes | None:
@@ -208,7 +215,7 @@ class ApiConfig(Config):
     each address. `serve_docs` answers `/docs`, a page of 1.7 MB for anybody who asks.
 
     `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client and `pushes_per_token_per_minute` to one
-    device.
+    device: by default where there are channels of APNs and of FCM.
 
     `apns_environment` is where Apple made the tokens of clients that can't say so.
 
@@ -226,7 +233,7 @@ class ApiConfig(Config):
     origins: tuple[WebOrigin, ...] = ()
     serve_docs: bool = True
     allowance: Allowance = Allowance()
-    direct_push: bool = True
+    direct_push: bool | None = None
     pushes_per_minute: PositiveInt | None = None
     pushes_per_token_per_minute: PositiveInt | None = None
     jwt_issuer: Annotated[str | None, Field(min_length=1)] = None

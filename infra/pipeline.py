@@ -1,9 +1,10 @@
 """The Spark pipeline in a stack of its own, beside the one that it reads and repairs.
 
-Two applications of EMR Serverless, which cost nothing while no job runs. What the schedule starts has no network but
-AWS's own way to S3. `replay` and `retire`, which an operator starts, have to reach SQS and Firehose: their application
-lies in ingest's public subnets, where no NAT gateway is needed. Each runs one job at a time, so that no two write the
-same folders or hand back the same messages.
+Two applications of EMR Serverless, which cost nothing while no job runs: one for the daily run, one for `replay` and
+`retire`, which an operator starts; and a third if losses are watched for. They lie in ingest's public subnets, where no NAT gateway is needed: the
+daily run asks CloudWatch how much came, the others have to reach SQS and Firehose, and without a network EMR reaches
+S3 but none of these. Each runs one job at a time, so that no two of them share its capacity.
+https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/considerations.html
 """
 
 from dataclasses import replace
@@ -19,6 +20,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.base import EnvironmentStack
+from infra.catalog import Catalog
 from infra.config import EnvironmentConfig, Pipeline
 from infra.data import Data
 from infra.findings import accept
@@ -32,6 +34,7 @@ from infra.jobs import (
     JobRole,
     ReplayRole,
     RetireRole,
+    WatchRole,
     parameters,
 )
 from infra.permissions import allow
@@ -41,6 +44,9 @@ from infra.stack import ClarionStack
 
 IDLE_MINUTES = 5
 RETRIES = 5
+WATCH_TIMEOUT_MINUTES = 15
+ARRIVAL_S = 120
+"""So long after Firehose's buffering everything that comes of an envelope lies in the lake."""
 
 
 class PipelineStack(EnvironmentStack):
@@ -62,24 +68,37 @@ class PipelineStack(EnvironmentStack):
         )
         self._base = JobBase(self._foundation, self.code, self._log)
         self.done, self.dead = self._queue("done"), self._queue("dead")
+        self._network = self._outbound(clarion.ingest.vpc) if clarion.ingest else None
         self.applications = {"daily": self._application("daily")}
         self.daily = DailyRole(self, base=self._base, application=self.applications["daily"])
         self._output_job(self.daily)
-        self._schedule(self.applications["daily"])
-        if clarion.ingest:
-            self._repairs(clarion.ingest.vpc)
+        self._schedule(
+            self.daily,
+            self.applications["daily"],
+            expression=f"cron(0 {pipeline.hour} * * ? *)",
+            arguments=self._daily_arguments(),
+            timeout_minutes=pipeline.timeout_minutes,
+            tried_for=Duration.hours(2),
+        )
+        if pipeline.watch_minutes:
+            self._watch(pipeline.watch_minutes)
+        if self._network:
+            self._repairs()
+        self.catalog = Catalog(self, "Catalog", environment=environment, lake=self._lake)
         self._notify("Succeeded", self.done, ["SUCCESS"], self.applications["daily"])
         self._notify("Failed", self.dead, ["FAILED", "CANCELLED"], *self.applications.values())
         self._output(EntryPoint=self.code.entry.s3_object_url, Lake=self._lake, Oversize=self._oversize)
 
-    def _repairs(self, vpc: ec2.IVpc) -> None:
-        """What an operator starts, once the daily run has found something."""
-        outbound = ec2.SecurityGroup(self, "Outbound", vpc=vpc, description="Out only: nobody calls")
-        network = emr.CfnApplication.NetworkConfigurationProperty(
+    def _outbound(self, vpc: ec2.IVpc) -> emr.CfnApplication.NetworkConfigurationProperty:
+        group = ec2.SecurityGroup(self, "Outbound", vpc=vpc, description="Out only: nobody calls")
+        return emr.CfnApplication.NetworkConfigurationProperty(
             subnet_ids=[subnet.subnet_id for subnet in vpc.public_subnets],
-            security_group_ids=[outbound.security_group_id],
+            security_group_ids=[group.security_group_id],
         )
-        application = self.applications["repairs"] = self._application("repairs", network)
+
+    def _repairs(self) -> None:
+        """What an operator starts, once the daily run has found something."""
+        application = self.applications["repairs"] = self._application("repairs")
         for role in (ReplayRole, RetireRole):
             self._output_job(role(self, base=self._base, application=application))
 
@@ -98,9 +117,7 @@ class PipelineStack(EnvironmentStack):
     def _oversize(self) -> str:
         return f"s3://{self._foundation.data.oversize.bucket_name}"
 
-    def _application(
-        self, name: str, network: emr.CfnApplication.NetworkConfigurationProperty | None = None
-    ) -> emr.CfnApplication:
+    def _application(self, name: str) -> emr.CfnApplication:
         """Workers' disks and the managed logs are encrypted by keys of EMR's own, the log group by CloudWatch's."""
         application, pipeline = emr.CfnApplication, self._pipeline
         logging = application.CloudWatchLoggingConfigurationProperty(
@@ -126,7 +143,7 @@ class PipelineStack(EnvironmentStack):
             monitoring_configuration=application.MonitoringConfigurationProperty(
                 cloud_watch_logging_configuration=logging
             ),
-            network_configuration=network,
+            network_configuration=self._network,
         )
         self._output(**{f"{name.title()}ApplicationId": made.attr_application_id})
         return made
@@ -153,20 +170,44 @@ class PipelineStack(EnvironmentStack):
         )
         events.Rule(self, name, event_pattern=pattern, targets=[events_targets.SqsQueue(queue)])
 
-    def _schedule(self, application: emr.CfnApplication) -> None:
-        """A start whose answer was lost is tried anew, and then the day may be done twice: it comes out the same."""
-        role = self._starter(application)
+    def _watch(self, minutes: int) -> None:
+        """A run goes on where the last one ended, so that none has to be made up for."""
+        application = self.applications["watch"] = self._application("watch")
+        role = WatchRole(self, base=self._base, application=application)
+        self._output_job(role)
+        self._schedule(
+            role,
+            application,
+            expression=f"rate({minutes} minutes)",
+            arguments=self._watch_arguments(),
+            timeout_minutes=WATCH_TIMEOUT_MINUTES,
+            tried_for=Duration.minutes(minutes),
+        )
+
+    def _schedule(
+        self,
+        job: JobRole,
+        application: emr.CfnApplication,
+        *,
+        expression: str,
+        arguments: list[str],
+        timeout_minutes: int,
+        tried_for: Duration,
+    ) -> None:
+        """A start whose answer was lost is tried anew, and then the job may be done twice: it comes out the same."""
+        name, prefix = job.job.lower(), "" if job is self.daily else job.job
+        role = self._starter(f"{prefix}Starter", job, application)
         run = {
             "ApplicationId": application.attr_application_id,
             "ClientToken": scheduler.ContextAttribute.execution_id,
-            "ExecutionRoleArn": self.daily.role_arn,
-            "ExecutionTimeoutMinutes": self._pipeline.timeout_minutes,
-            "Name": "daily",
+            "ExecutionRoleArn": job.role_arn,
+            "ExecutionTimeoutMinutes": timeout_minutes,
+            "Name": name,
             "JobDriver": {
                 "SparkSubmit": {
                     "EntryPoint": self.code.entry.s3_object_url,
-                    "EntryPointArguments": self._daily_arguments(),
-                    "SparkSubmitParameters": self._parameters(self.daily),
+                    "EntryPointArguments": arguments,
+                    "SparkSubmitParameters": self._parameters(job),
                 }
             },
         }
@@ -176,14 +217,14 @@ class PipelineStack(EnvironmentStack):
             input=self.to_json_string(run),
             dead_letter_config=scheduler.CfnSchedule.DeadLetterConfigProperty(arn=self.dead.queue_arn),
             retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
-                maximum_retry_attempts=RETRIES, maximum_event_age_in_seconds=Duration.hours(2).to_seconds()
+                maximum_retry_attempts=RETRIES, maximum_event_age_in_seconds=tried_for.to_seconds()
             ),
         )
         schedule = scheduler.CfnSchedule(
             self,
-            "Schedule",
-            name=f"{self._environment.prefix}daily",
-            schedule_expression=f"cron(0 {self._pipeline.hour} * * ? *)",
+            f"{prefix}Schedule",
+            name=f"{self._environment.prefix}{name}",
+            schedule_expression=expression,
             schedule_expression_timezone="UTC",
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
             target=target,
@@ -191,18 +232,24 @@ class PipelineStack(EnvironmentStack):
         schedule.node.add_dependency(role)
 
     def _daily_arguments(self) -> list[str]:
-        keep_days = str(self._environment.lake_days)
         places = ["--lake", self._lake, "--oversize", self._oversize]
-        return ["daily", "--strict", "--keep-days", keep_days, *places]
+        counted = ["--stream", f"{self._environment.prefix}events"] if self._network else []
+        stage = ["--stage", self._environment.stage]
+        return ["daily", "--strict", *stage, *places, *counted]
 
-    def _starter(self, application: emr.CfnApplication) -> iam.Role:
+    def _watch_arguments(self) -> list[str]:
+        overdue = str(self._environment.lake_buffer_s + ARRIVAL_S)
+        places = ["--lake", self._lake, "--oversize", self._oversize]
+        return ["watch", "--once", "--stage", self._environment.stage, "--overdue-seconds", overdue, *places]
+
+    def _starter(self, name: str, job: JobRole, application: emr.CfnApplication) -> iam.Role:
         of_this_account = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
         trusted = iam.ServicePrincipal("scheduler.amazonaws.com", conditions=of_this_account)
-        role = iam.Role(self, "Starter", assumed_by=trusted)
+        role = iam.Role(self, name, assumed_by=trusted)
         allow(role, "emr-serverless: StartJobRun", application.attr_arn)
         allow(role, "sqs: SendMessage", self.dead.queue_arn)
         to_emr = {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}
-        passing = iam.PolicyStatement(actions=["iam:PassRole"], resources=[self.daily.role_arn], conditions=to_emr)
+        passing = iam.PolicyStatement(actions=["iam:PassRole"], resources=[job.role_arn], conditions=to_emr)
         role.add_to_principal_policy(passing)
         return role
 

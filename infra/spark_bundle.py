@@ -21,6 +21,7 @@ ENTRY = PIPELINE / "__main__.py"
 OF_THE_RELEASE = ("pyspark", "py4j")
 PYTHONPATH = "./code:./packages"
 """Where the archives are once Spark has unpacked them as `code` and `packages`."""
+KEPT = {".py", ".html"}
 LEFT_OUT = re.compile(r"(^|/)(tests|include)/")
 
 
@@ -42,7 +43,7 @@ def packages_archive(platform: Platform) -> Path:
 
 
 def code_archive() -> Path:
-    kept = {name: path for name, path in archives.sources(PIPELINE, "pipeline/").items() if path.suffix == ".py"}
+    kept = {name: path for name, path in archives.sources(PIPELINE, "pipeline/").items() if path.suffix in KEPT}
     named = {**archives.sources(CORE, "clarion/"), **kept}
     target = BUILT / f"code-{archives.digest_of(named)}.zip"
     if not target.exists():

@@ -25,12 +25,26 @@ class DeliveryStream(Construct):
         self.stream = self._events()
 
     def _events(self) -> firehose.DeliveryStream:
+        # CDK would let the stream delete objects and read any; what it needs is granted below.
+        role = self._writer.without_policy_updates()
+        stream = firehose.DeliveryStream(
+            self,
+            "Events",
+            delivery_stream_name=f"{self._environment.prefix}events",
+            destination=self._destination(role),
+            role=role,
+            encryption=firehose.StreamEncryption.aws_owned_key(),
+        )
+        stream.node.add_dependency(self._writer)
+        # CDK would keep the log's stream when the group goes.
+        RemovalPolicies.of(self._log).destroy()
+        return stream
+
+    def _destination(self, role: iam.IRole) -> firehose.S3Bucket:
         """Events as JSON lines under `events/day=…/hour=…`, by the hour of arrival in UTC."""
         environment = self._environment
         hourly = "day=!{timestamp:yyyy-MM-dd}/hour=!{timestamp:HH}/"
-        # CDK would let the stream delete objects and read any; what it needs is granted below.
-        role = self._writer.without_policy_updates()
-        destination = firehose.S3Bucket(
+        return firehose.S3Bucket(
             self._data.lake,
             role=role,
             data_output_prefix=f"{EVENTS}{hourly}",
@@ -42,18 +56,6 @@ class DeliveryStream(Construct):
             encryption_key=self._data.key,
             logging_config=firehose.EnableLogging(self._log),
         )
-        stream = firehose.DeliveryStream(
-            self,
-            "Events",
-            delivery_stream_name=f"{environment.prefix}events",
-            destination=destination,
-            role=role,
-            encryption=firehose.StreamEncryption.aws_owned_key(),
-        )
-        stream.node.add_dependency(self._writer)
-        # CDK would keep the log's stream when the group goes.
-        RemovalPolicies.of(self._log).destroy()
-        return stream
 
     def _lake_writer(self) -> iam.Role:
         """https://docs.aws.amazon.com/firehose/latest/dev/controlling-access.html#using-iam-s3"""

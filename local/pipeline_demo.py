@@ -1,8 +1,9 @@
 """`make pipeline-demo`: a day with an outage and other faults; found, repaired through the deployed stack, reported.
 
 First the deployed stack plays the story of `make demo`, and the events of that must show no difference. The day with
-faults is made up, and the stack is given its subscriptions and rules. The pipeline's own command line does the rest.
-Exit code 0 only if the story was clean, each planted fault was found, and none is left after the replay.
+faults is made up, and the stack is given its subscriptions and rules. An outage of the stack itself has to be found
+while it happens. The pipeline's own command line does the rest. Exit code 0 only if the story was clean, each planted
+fault was found, what the outage swallowed was found once, and none of the day is left after the replay.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,12 +23,16 @@ from clarion.tables import RuleRow, Subscription, bind, rule_key
 from local.cast import Cast
 from local.emulator import ROOT, EmulatedDeployment
 from local.lake_copy import Counts, LakeCopy, healthy
-from local.story import STORY
+from local.outage import lose
+from local.story import CHAT, STORY
 from local.system import System, running
 
 LAKE = LakeCopy(ROOT / ".build" / "pipeline-lake")
 PAGE = ROOT / ".build" / "pipeline-report.html"
 STATEMENTS, RULES = 800, 500
+SWALLOWED = 5
+"""Statements, by the outage."""
+WATCH = ("watch", "--once", "--overdue-seconds", "5")
 REPAIRABLE = ("missing", "wrongly_dropped")
 
 
@@ -44,10 +50,13 @@ async def _play() -> int:
     planted = await LAKE.job("generate", *day, *size, "--faults")
     await LAKE.job("compact", *whole)
     found = await LAKE.job("reconcile", *day)
+    early = await LAKE.job(*WATCH)
     async with running("pipeline-demo", _show_step) as system:
-        lived = await _live(system)
+        cast = Cast()
+        lived = await _live(system, cast)
         await LAKE.job("compact", *whole)
         amiss = await healthy(LAKE, *lived)
+        noticed = await _watch_an_outage(system, cast)
         await asyncio.to_thread(_populate, system.deployment)
         await LAKE.job("replay", *day, variables=_queues(system.deployment))
         await LAKE.job("replay", *day, variables=_queues(system.deployment))
@@ -55,16 +64,33 @@ async def _play() -> int:
     await LAKE.job("compact", *whole)
     left = await LAKE.job("reconcile", *day)
     await LAKE.job("report", *day, "--page", str(PAGE))
-    return _sum_up(amiss, planted, found, left)
+    watched = [early["losses"] == sum(planted.get(kind, 0) for kind in REPAIRABLE), noticed]
+    print(f"losses of the day that watch found: {early['losses']}")
+    return _sum_up(amiss, planted, found, left, watched=all(watched))
 
 
 def _show_step(step: str) -> None:
     print(f"» {step}", file=sys.stderr)
 
 
-async def _live(system: System) -> tuple[str, str]:
+async def _watch_an_outage(system: System, cast: Cast) -> bool:
+    """Whether what an outage swallowed is found, each loss once; prints how long it took from the first one on."""
+    _show_step(f"an outage swallows {SWALLOWED} statements")
+    begun = time.monotonic()
+    await lose(system, [cast.alice.statement(CHAT, data=f"lost {number}".encode()) for number in range(SWALLOWED)])
+    await LAKE.update(system)
+    found = await LAKE.job(*WATCH)
+    seconds = time.monotonic() - begun
+    again = await LAKE.job(*WATCH)
+    print(
+        f"an outage swallowed {SWALLOWED}: watch found {found['losses']} within {seconds:.0f} s, {again['losses']} again"
+    )
+    return (found["losses"], again["losses"]) == (SWALLOWED, 0)
+
+
+async def _live(system: System, cast: Cast) -> tuple[str, str]:
     """Let the deployed stack live through a healthy period; returns its begin and end."""
-    begun, cast = datetime.now(UTC), Cast()
+    begun = datetime.now(UTC)
     for scene in STORY:
         _show_step(scene.title)
         await scene.play(system, cast)
@@ -127,7 +153,7 @@ def _events() -> Iterator[dict[str, Any]]:
             yield from map(json.loads, lines)
 
 
-def _sum_up(amiss: Counts, planted: Counts, found: Counts, left: Counts) -> int:
+def _sum_up(amiss: Counts, planted: Counts, found: Counts, left: Counts, *, watched: bool) -> int:
     print(f"differences in what the deployed stack lived through: {sum(amiss.values())}")
     kinds = sorted({*planted, *found, *left})
     print(f"{'':18}{'planted':>9}{'found':>9}{'left':>9}")
@@ -135,7 +161,7 @@ def _sum_up(amiss: Counts, planted: Counts, found: Counts, left: Counts) -> int:
         print(f"{kind:18}{planted.get(kind, 0):>9}{found.get(kind, 0):>9}{left.get(kind, 0):>9}")
     print(f"the page: {PAGE}")
     repaired = not any(left.get(kind) for kind in REPAIRABLE)
-    flawless = not amiss and planted == found and repaired
+    flawless = not amiss and planted == found and repaired and watched
     print("as expected" if flawless else "NOT as expected")
     return 0 if flawless else 1
 

@@ -1,7 +1,7 @@
 """`make pipeline-environment`: try on this machine what is packaged for EMR Serverless.
 
 Spark starts an executor as a process of its own, which unpacks the archives as it would on EMR. Neither it nor the
-driver has any Python package but those in the archives and Spark's own. The entry point runs `daily` over a lake of
+driver has any Python package but those in the archives and Spark's own. The entry point runs `daily` over a day with
 one statement, which an executor has to verify. Exit code 0 only if it was read, and nothing else was found.
 """
 
@@ -10,11 +10,11 @@ import shutil
 import subprocess
 import sys
 import venv
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from clarion.events import EnvelopeObserved
+from clarion.events import EnvelopeObserved, LimitsLoaded
 from clarion.networks import STATEMENTS
 from infra.archives import ROOT
 from infra.config import Platform
@@ -23,7 +23,8 @@ from local.device import Device, topic_of
 
 FOLDER = ROOT / ".build" / "pipeline-environment"
 SPARK = next((ROOT / ".venv-pipeline" / "lib").glob("python*")) / "site-packages" / "pyspark"
-NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
+DAY = datetime(2026, 11, 19, tzinfo=UTC)
+NOON = DAY + timedelta(hours=12)
 PERIOD = ("--from", "2026-11-19", "--to", "2026-11-20", "--now", "2026-11-20T02:00")
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -46,7 +47,7 @@ def main() -> int:
         check=False,
     )
     print(ran.stdout)
-    found_nothing, read = "{}" in ran.stdout.splitlines(), any(FOLDER.glob("lake/observed/*/*/*.parquet"))
+    found_nothing, read = "{}" in ran.stdout.splitlines(), any(FOLDER.glob("lake/observed/*/*/*/*.parquet"))
     complete = ran.returncode == 0 and found_nothing and read
     print(f"» the environment for EMR is {'complete' if complete else 'not complete'}")
     return 0 if complete else 1
@@ -81,9 +82,13 @@ def _write_lake() -> None:
     at = int(NOON.timestamp() * 1000)
     statement = Device("alice").statement(topic_of("a topic"), data=b"hello")
     observed = EnvelopeObserved(network=STATEMENTS, at=at, receipt=uuid4(), observed_at=at, raw=statement)
-    hour = FOLDER / "lake" / "events" / f"day={NOON:%Y-%m-%d}" / f"hour={NOON:%H}"
-    hour.mkdir(parents=True)
-    (hour / "stream.jsonl").write_text(f"{observed.model_dump_json()}\n")
+    limits = LimitsLoaded(network=STATEMENTS, at=at, cap=300, cap_window=60_000)
+    for number in range(25):
+        arrived = DAY + timedelta(hours=number)
+        hour = FOLDER / "lake" / "events" / f"day={arrived:%Y-%m-%d}" / f"hour={arrived:%H}"
+        hour.mkdir(parents=True)
+        event = observed if arrived == NOON else limits
+        (hour / "stream.jsonl").write_text(f"{event.model_dump_json()}\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""MiniStack, which also records each permission that a role has been asked for: `python recorded_emulator.py FILE`.
+"""MiniStack, which also records each permission that a role has been asked for, and reads what a batch projects:
+`python recorded_emulator.py FILE`.
 
 A line of JSON for each, once: `role`, `session`, `action`, `resource` and `allowed`. It is a program of the emulator's
 own environment, which holds nothing of Clarion's.
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ministack import app  # type: ignore[import-not-found] # of the emulator's environment
-from ministack.core import iam_evaluator, responses  # type: ignore[import-not-found] # as above
+from ministack.core import iam_actions, iam_evaluator, responses  # type: ignore[import-not-found] # as above
 
 ROLE = ":assumed-role/"
 
@@ -37,6 +38,18 @@ def recorded(enforce: Callable[..., Any], log: Path) -> Callable[..., Any]:
     return enforce_and_record
 
 
+def of_one_table(context_of: Callable[[bytes], dict[str, Any]]) -> Callable[[bytes], dict[str, Any]]:
+    """What MiniStack reads of a request for a policy's conditions, also where a batch asks one table for it."""
+
+    def context(body: bytes) -> dict[str, Any]:
+        asked = json.loads(body or b"{}").get("RequestItems", {}).values()
+        of_table = next(iter(asked)) if len(asked) == 1 else None
+        return context_of(json.dumps(of_table).encode() if isinstance(of_table, dict) else body)
+
+    return context
+
+
 if __name__ == "__main__":
+    iam_actions.dynamodb_service_context = of_one_table(iam_actions.dynamodb_service_context)
     iam_evaluator.enforce = recorded(iam_evaluator.enforce, Path(sys.argv.pop()))
     app.main()

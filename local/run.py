@@ -13,8 +13,9 @@ from infra.environments import EMULATOR
 from local.device import Device
 from local.emulator import EmulatorError
 from local.lifetime import AlreadyRunningError, end_of_life
+from local.outside import API_SECRET
 from local.provider import Journal, ReceivedPush
-from local.system import API_SECRET, System, running
+from local.system import System, running
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp
 
 APNS_TOKEN = "ab" * 32
@@ -27,6 +28,7 @@ def guide(system: System) -> str:
         _browser_guide(system),
         _clients_guide(system, alice),
         _xmtp_guide(system),
+        _operator_guide(system),
     )
     return "\n".join(parts)
 
@@ -122,9 +124,21 @@ def _xmtp_guide(system: System) -> str:
 
           {publish} Alice lunch "hello"
           {publish} Bob lunch "hello"
+        """)
 
-        The emulator answers the AWS command line at {system.deployment.emulator.endpoint}
-        (keys: test, test; region us-east-1). Ctrl-C ends it all.
+
+def _operator_guide(system: System) -> str:
+    exports = " ".join(f"{name}={value}" for name, value in system.deployment.emulator.variables.items())
+    return dedent(f"""\
+        The operator's command line, and AWS's own, from another terminal in this folder:
+
+          source .venv/bin/activate
+          export {exports}
+          clarion status
+          clarion send-test - --channel apns --yes <<< {APNS_TOKEN}
+          aws sqs list-queues
+
+        Ctrl-C ends it all.
         """)
 
 

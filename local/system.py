@@ -16,14 +16,13 @@ import httpx
 
 from clarion.channels import CHANNELS
 from clarion.messages import EnvelopeMessage
-from clarion.networks import STATEMENTS, XMTP, network
+from clarion.networks import STATEMENTS, network
 from clarion.settings import PREFIX
 from clarion_client import AsyncClient, rule
 from clarion_client.models import Channel, SubscriptionChange
 from infra.environments import EMULATOR
 from infra.image import STOP_SECONDS
 from ingest import health
-from local import keys, page, tls
 from local.apns import Apns
 from local.device import Device
 from local.emulator import (
@@ -31,26 +30,23 @@ from local.emulator import (
     EmulatedDeployment,
     Emulator,
     deploy,
-    leashed,
     python_path,
     started,
     synthesise,
 )
 from local.fcm import Fcm
-from local.keys import ApnsKeyPair, ServiceAccount, VapidKeyPair
 from local.lake import LocalLake
+from local.leash import leashed
 from local.lifetime import only_one
 from local.notifications import ConnectNotificationsClient, HttpNotificationsClient, WireProtocol
+from local.outside import API_SECRET, Credentials, Outside
 from local.ports import reserved_port
 from local.provider import ReceivedPush
 from local.store import StatementStore
-from local.tls import Localhost
 from local.webhook import Webhook
 from local.webpush import PushService
-from local.xmtp_node import DevelopmentNode, XmtpNetwork
+from local.xmtp_node import XmtpNetwork
 
-BUNDLE_ID = "io.pcf.polkadotapp"
-API_SECRET = "the secret that the app's backend shares with Clarion"  # noqa: S105 - of this machine alone
 PATIENCE = 120.0
 """Seconds until something that should happen is given up on: on a busy machine a Lambda's first start takes 30."""
 HELD_QUEUES = tuple(f"{channel}-held" for channel, spec in CHANNELS.items() if spec.has_held_queue)
@@ -221,76 +217,41 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
     async with AsyncExitStack() as stack:
         stack.enter_context(only_one(ROOT / ".build" / name))
         progress("keys and certificates")
-        credentials = await asyncio.to_thread(_Credentials.made, ROOT / ".build" / f"{name}-keys")
+        credentials = await asyncio.to_thread(Credentials.made, ROOT / ".build" / f"{name}-keys")
         progress("a statement store, nodes of XMTP, and stand-ins for APNs, FCM, browsers and a webhook")
-        context = credentials.localhost.server_context()
-        store = await stack.enter_async_context(StatementStore())
-        localhost, ports = credentials.localhost, [stack.enter_context(reserved_port()) for _ in range(2)]
-        xmtp = XmtpNetwork(*[await stack.enter_async_context(DevelopmentNode(localhost, port=port)) for port in ports])
-        apns = await stack.enter_async_context(Apns(context, known=[credentials.apns], topics=[BUNDLE_ID]))
-        fcm = await stack.enter_async_context(Fcm(context, account=credentials.google))
-        webpush = await stack.enter_async_context(PushService(context))
-        webhook = await stack.enter_async_context(Webhook(context))
-        page_origin = stack.enter_context(page.serving(webpush.control))
+        outside = await Outside.started(stack, credentials)
         progress("the AWS emulator, and `cdk deploy` into it")
-        stand_ins = {
-            "apns_url": apns.url,
-            "apns_sandbox_url": apns.url,
-            "fcm_url": fcm.url,
-            "push_services": webpush.url.removeprefix("https://"),
-            "origins": page_origin,
-            "webhook_stand_in_url": webhook.push_url,
-            "ca_file": str(credentials.localhost.ca_file),
-        }
         emulator = await asyncio.to_thread(stack.enter_context, started(name))
-        assembly = await asyncio.to_thread(synthesise, emulator, stand_ins, checkout=checkout)
+        assembly = await asyncio.to_thread(synthesise, emulator, outside.stand_ins, checkout=checkout)
         deployment = await asyncio.to_thread(deploy, emulator, assembly)
-        await asyncio.to_thread(credentials.store_in, deployment, fcm.token_uri, webhook.secret_as_json())
-        progress("the ingest task, and its subscriptions to the nodes")
-        followed = {
-            "nodes": json.dumps({STATEMENTS: [store.url], XMTP: xmtp.urls}),
-            "ca_file": str(credentials.localhost.ca_file),
-        }
-        ingest = stack.enter_context(ExitStack())
-        ingest.enter_context(ingesting(deployment, followed, checkout=checkout))
-        nodes = xmtp.nodes if XMTP in _networks(checkout) else ()
-        async with asyncio.timeout(PATIENCE):
-            await asyncio.gather(store.until_watched(), *(node.until_watched() for node in nodes))
-        s3 = emulator.session.client("s3", endpoint_url=emulator.endpoint)
-        key = credentials.vapid.application_server_key
-        lake = LocalLake(s3, deployment.outputs.lake_bucket)
-        yield System(
-            store, xmtp, apns, fcm, webpush, webhook, key, page_origin, stand_ins, followed, deployment, lake, ingest
+        await asyncio.to_thread(
+            credentials.store_in, deployment, outside.fcm.token_uri, outside.webhook.secret_as_json()
         )
+        progress("the ingest task, and its subscriptions to the nodes")
+        ingest = stack.enter_context(ExitStack())
+        ingest.enter_context(ingesting(deployment, outside.followed, checkout=checkout))
+        async with asyncio.timeout(PATIENCE):
+            await outside.until_followed(_networks(checkout))
+        yield _system(outside, credentials.vapid.application_server_key, deployment, ingest)
 
 
-@dataclass(frozen=True)
-class _Credentials:
-    """What the deployment and the stand-ins share, made anew each time."""
-
-    localhost: Localhost
-    apns: ApnsKeyPair
-    google: ServiceAccount
-    vapid: VapidKeyPair
-
-    @classmethod
-    def made(cls, folder: Path) -> Self:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        apns, google, vapid = keys.generate_apns_key(), keys.generate_service_account(), keys.generate_vapid_key()
-        return cls(tls.issue(folder), apns, google, vapid)
-
-    def store_in(self, deployment: EmulatedDeployment, token_uri: str, webhook_secret: str) -> None:
-        """As an operator would: docs/operations.md, "Secrets"."""
-        emulator, outputs = deployment.emulator, deployment.outputs
-        secrets = emulator.session.client("secretsmanager", endpoint_url=emulator.endpoint)
-        apns = {"team_id": self.apns.team_id, "key_id": self.apns.key_id, "private_key": self.apns.private_key}
-        secrets.put_secret_value(SecretId=outputs.apns_secret_id, SecretString=json.dumps(apns))
-        secrets.put_secret_value(SecretId=outputs.fcm_secret_id, SecretString=self.google.as_json(token_uri))
-        secrets.put_secret_value(SecretId=outputs.webpush_secret_id, SecretString=self.vapid.as_json())
-        if outputs.webhook_secret_id:
-            # A version before this one has no webhook.
-            secrets.put_secret_value(SecretId=outputs.webhook_secret_id, SecretString=webhook_secret)
-        secrets.put_secret_value(SecretId=outputs.jwt_secret_id, SecretString=json.dumps({"secret": API_SECRET}))
+def _system(outside: Outside, application_server_key: str, deployment: EmulatedDeployment, ingest: ExitStack) -> System:
+    s3 = deployment.emulator.session.client("s3", endpoint_url=deployment.emulator.endpoint)
+    return System(
+        store=outside.store,
+        xmtp=outside.xmtp,
+        apns=outside.apns,
+        fcm=outside.fcm,
+        webpush=outside.webpush,
+        webhook=outside.webhook,
+        application_server_key=application_server_key,
+        page_origin=outside.page_origin,
+        stand_ins=outside.stand_ins,
+        followed=outside.followed,
+        deployment=deployment,
+        lake=LocalLake(s3, deployment.outputs.lake_bucket),
+        ingest=ingest,
+    )
 
 
 @contextmanager

@@ -4,42 +4,44 @@ import argparse
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+from pipeline.direct import instant
 from pipeline.findings import Difference
 from pipeline.generator.parts import PARTS
-from pipeline.lake import DAY_MS, Period
+from pipeline.period import DAY_MS, Period
 
 type Parser = argparse.ArgumentParser
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The `job`, its `lake`, `period` and `now` (UNIX milliseconds), and what else the job takes."""
-    parser = argparse.ArgumentParser(prog="clarion-pipeline", description="Explain, repair and report from the lake.")
+    """The `job`, its `lake`, `period` and `now` (UNIX milliseconds), and what else the job takes.
+
+    `asked` says whether the command line names the period.
+    """
+    parser = argparse.ArgumentParser(
+        prog="clarion-pipeline",
+        description="Explain, repair and report from the lake.",
+        epilog="Beside these, without Spark: explain, erase; each has a --help of its own.",
+    )
     jobs = parser.add_subparsers(dest="job", required=True)
     for name, (description, *adders) in _JOBS.items():
         job = jobs.add_parser(name, help=description, description=description)
         for add in (_everywhere, *adders):
             add(job)
     wanted = parser.parse_args(arguments)
-    if wanted.end <= wanted.start:
+    today = wanted.now - wanted.now % DAY_MS
+    wanted.asked = wanted.start is not None
+    start, end = wanted.start if wanted.asked else today - DAY_MS, wanted.end or today
+    if end <= start:
         parser.error("--to must be after --from")
-    wanted.period = Period(wanted.start, wanted.end)
+    wanted.period = Period(start, end)
     return wanted
-
-
-def instant(text: str) -> int:
-    """UNIX milliseconds of an ISO 8601 time; UTC unless it says otherwise."""
-    when = datetime.fromisoformat(text)
-    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _everywhere(job: Parser) -> None:
     now = int(datetime.now(UTC).timestamp() * 1000)
-    today = now - now % DAY_MS
     job.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
-    job.add_argument(
-        "--from", dest="start", type=instant, default=today - DAY_MS, help="UTC; default: yesterday's start"
-    )
-    job.add_argument("--to", dest="end", type=instant, default=today, help="up to, without; default: yesterday's end")
+    job.add_argument("--from", dest="start", type=instant, help="UTC; default: yesterday's start")
+    job.add_argument("--to", dest="end", type=instant, help="up to, without; default: yesterday's end")
     job.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
     job.add_argument("--now", type=instant, default=now, help="what arrived later is left aside; default: now")
 
@@ -50,12 +52,31 @@ def _strict(job: Parser) -> None:
     )
 
 
+def _complete(job: Parser) -> None:
+    job.add_argument("--provisional", action="store_true", help="take hours as they are that are not over yet")
+
+
+def _counting(job: Parser) -> None:
+    job.add_argument("--stream", help="Firehose's name: ask CloudWatch how many records it took")
+
+
 def _judging(job: Parser) -> None:
     job.add_argument(
         "--grace-seconds", type=int, default=15, help="around a change of rules or limits, either way is right"
     )
     job.add_argument("--late-seconds", type=int, default=60, help="a later delivery is a difference")
-    job.add_argument("--lookback-hours", type=int, default=24, help="how far back to look for earlier claims")
+    job.add_argument(
+        "--lookback-hours", type=int, default=24, help="how far back to read decisions for claims that no snapshot has"
+    )
+
+
+def _watching(job: Parser) -> None:
+    job.add_argument("--every", type=int, default=60, help="seconds from one batch to the next")
+    job.add_argument("--once", action="store_true", help="one batch, up to now")
+    job.add_argument(
+        "--overdue-seconds", type=int, default=180, help="so long after it was observed, all of an envelope has arrived"
+    )
+    job.add_argument("--stage", help="record the losses in CloudWatch, as this deployment's")
 
 
 def _replaying(job: Parser) -> None:
@@ -67,14 +88,9 @@ def _replaying(job: Parser) -> None:
     job.add_argument("--difference", choices=list(Difference), help="only differences of this kind")
 
 
-def _keeping(job: Parser) -> None:
-    job.add_argument(
-        "--keep-days", type=int, help="objects of the lake expire at this age: carry forward what is still in force"
-    )
-
-
 def _paged(job: Parser) -> None:
     job.add_argument("--page", help="where to write the page; default: beside the tables")
+    job.add_argument("--stage", help="the deployment that the page names")
 
 
 def _retiring(job: Parser) -> None:
@@ -93,17 +109,23 @@ def _generating(job: Parser) -> None:
     job.add_argument("--rules", type=int, default=10_000, help="for statements")
     for part in PARTS:
         job.add_argument(f"--{part.option}", type=int, default=part.default, help=part.help)
+    job.add_argument("--earlier", type=int, default=0, help="statements besides that were shown up to a month before")
+    job.add_argument("--delayed", type=int, default=0, help="of 10,000 receipts, so many with outcomes that come late")
     job.add_argument("--seed", type=int, default=1)
     job.add_argument("--faults", action="store_true", help="plant some faults of each kind")
     job.add_argument("--compacted", action="store_true", help="write Parquet at once, not the stream's files")
 
 
 _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
-    "compact": ("turn the stream's small files into Parquet", _strict),
-    "reconcile": ("compare what was done with what should have been", _judging, _strict),
-    "replay": ("send to the live system again what it has lost", _judging, _replaying),
-    "report": ("tables and a page about a period", _paged),
-    "daily": ("compact, reconcile and report, as the schedule has it", _judging, _strict, _keeping, _paged),
+    "compact": ("turn the stream's small files into Parquet", _counting, _strict),
+    "reconcile": ("compare what was done with what should have been", _complete, _judging, _strict),
+    "watch": ("find what was lost within minutes, until it is stopped", _judging, _watching),
+    "replay": ("send to the live system again what it has lost", _complete, _judging, _replaying),
+    "report": ("tables and a page about a period", _complete, _paged, _strict),
+    "daily": (
+        "compact, reconcile and report, as the schedule has it",
+        *(_counting, _complete, _judging, _strict, _paged),
+    ),
     "retire": ("remove subscriptions that are of no use to anybody", _retiring),
     "generate": ("make up a day with known answers", _generating),
 }

@@ -1,106 +1,49 @@
-"""Charts as inline SVG: a few shapes, no script, no address to load anything from. Colours come from the page."""
+"""Charts as inline SVG by pygal, for narrow columns: at 348 pixels their text is as large as the page's.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
-from math import floor, log10
+Of what pygal writes, the shapes and their texts are kept. Scripts, styles and comments are not: the page has the styles,
+by the classes that pygal gives to what it draws, and `SERIES` names the colours.
+"""
 
-WIDTH, HEIGHT = 720, 240
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 26
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+from xml.etree.ElementTree import Comment, Element, SubElement
+
+import pygal
+from markupsafe import Markup
+from pygal.style import Style
+
+WIDTH, HEIGHT = 348, 200
+SERIES = ("c1", "c2", "c3", "c4", "c5", "c6")
+"""The classes of the page's colours."""
+_TEXT = 13
 _TICKS = 4
-_LABELS = 8
-_ROW = 30
-_BAR = 330
+_LABELS = 4
+_LEFT_OUT = (Comment, "defs", "title")
 
 
-@dataclass(frozen=True)
-class ChartSeries:
-    """One value for each label; `colour` is a class of the page's, `c1` to `c6`."""
+class ChartSeries(NamedTuple):
+    """One value for each label, None where there is none; `colour` is one of `SERIES`."""
 
     name: str
     colour: str
-    values: Sequence[float]
+    values: Sequence[float | None]
 
 
-def bars(labels: Sequence[str], stacks: Sequence[ChartSeries], unit: str = "") -> str:
-    """A bar for each label, the series stacked from the bottom."""
-    totals = [sum(values) for values in zip(*(series.values for series in stacks), strict=True)]
-    top = _ceiling(max(totals, default=0))
-    step = _plot_width() / max(1, len(labels))
-    shapes = []
-    for place, label in enumerate(labels):
-        below = 0.0
-        for series in stacks:
-            value = series.values[place]
-            height = _plot_height() * value / top
-            y = TOP + _plot_height() - below - height
-            title = f"{label} · {series.name}: {number(value)}{unit}"
-            shapes.append(_rect((LEFT + place * step + step * 0.12, y, step * 0.76, height), series.colour, title))
-            below += height
-    return _svg(_grid(top, unit) + _axis(labels) + "".join(shapes), f"{', '.join(one.name for one in stacks)} by hour")
+def bars(name: str, axis: str, labels: Sequence[str], series: Sequence[ChartSeries]) -> Markup:
+    """A bar for each label, the series stacked from the bottom. `axis` says what the labels are."""
+    totals = [sum(value or 0 for value in values) for values in zip(*(one.values for one in series), strict=True)]
+    chart = pygal.StackedBar(range=(0, max(1, *totals)), **_settings(axis, labels))
+    return _rendered(chart, name, labels, series)
 
 
-def lines(labels: Sequence[str], series: Sequence[ChartSeries], unit: str = "", *, from_zero: bool = True) -> str:
-    """A line for each series, with a point for each label."""
-    values = [value for one in series for value in one.values]
-    least, most = min(values, default=0), max(values, default=0)
-    base, top = (0.0, _ceiling(most)) if from_zero else _close_up(least, most)
-    step = _plot_width() / max(1, len(labels))
-    shapes = []
-    for one in series:
-        points = [
-            (LEFT + (place + 0.5) * step, TOP + _plot_height() * (1 - (value - base) / (top - base)))
-            for place, value in enumerate(one.values)
-        ]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        shapes.append(f'<polyline class="line {one.colour}" points="{path}"/>')
-        shapes += [
-            f'<circle class="{one.colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{escape(label)} · {escape(one.name)}: '
-            f"{number(value)}{unit}</title></circle>"
-            for label, value, (x, y) in zip(labels, one.values, points, strict=True)
-        ]
-    name = f"{', '.join(one.name for one in series)} by hour"
-    return _svg(_grid(top, unit, base) + _axis(labels) + "".join(shapes), name)
-
-
-def rows(items: Sequence[tuple[str, float, str]], parts: Mapping[str, float] | None = None) -> str:
-    """Horizontal bars: `(label, value, colour)`; of some, a `part` by label is set off in the colour `c4`."""
-    top = max((value for _, value, _ in items), default=0) or 1
-    shapes = []
-    for place, (label, value, colour) in enumerate(items):
-        y = place * _ROW
-        width = _BAR * value / top
-        shapes.append(f'<text class="name" x="226" y="{y + 19}" text-anchor="end">{escape(label)}</text>')
-        shapes.append(_rect((236, y + 6, max(width, 1.5), 18), colour, f"{label}: {number(value)}"))
-        part = (parts or {}).get(label, 0)
-        if part:
-            shapes.append(
-                _rect((236, y + 6, _BAR * part / top, 18), "c4", f"{label}: {number(part)} of {number(value)}")
-            )
-        figures = f"{number(value)}" + (f" · {number(part)} limited" if part else "")
-        shapes.append(f'<text class="value" x="{236 + max(width, 1.5) + 8:.1f}" y="{y + 19}">{figures}</text>')
-    return _svg("".join(shapes), "bars", max(1, len(items)) * _ROW + 4)
-
-
-def funnel(stages: Sequence[tuple[str, float]]) -> str:
-    """Blocks that narrow from stage to stage, each with its share of the one before."""
-    top = max((value for _, value in stages), default=0) or 1
-    each = WIDTH / max(1, len(stages))
-    shapes = []
-    heights = [max(150 * value / top, 3) for _, value in stages]
-    for place, (name, value) in enumerate(stages):
-        x, height = place * each, heights[place]
-        after = heights[place + 1] if place + 1 < len(stages) else height
-        middle = 95
-        points = (
-            f"{x + 4:.1f},{middle - height / 2:.1f} {x + each - 4:.1f},{middle - after / 2:.1f} "
-            f"{x + each - 4:.1f},{middle + after / 2:.1f} {x + 4:.1f},{middle + height / 2:.1f}"
-        )
-        shapes.append(f'<polygon class="c1" opacity="{1 - 0.18 * place:.2f}" points="{points}"/>')
-        shapes.append(f'<text class="big" x="{x + 10:.1f}" y="200">{number(value)}</text>')
-        share = f" · {value / stages[place - 1][1]:.1%}" if place and stages[place - 1][1] else ""
-        shapes.append(f'<text class="name" x="{x + 10:.1f}" y="220">{escape(name)}{share}</text>')
-    return _svg("".join(shapes), "funnel", 230)
+def lines(
+    name: str, axis: str, labels: Sequence[str], series: Sequence[ChartSeries], ends: tuple[float, float]
+) -> Markup:
+    """A line for each series, interrupted where there is no value. `ends` are those of the vertical axis."""
+    low, high = ends
+    chart = pygal.Line(range=(low, max(low + 1, high)), allow_interruptions=True, **_settings(axis, labels))
+    return _rendered(chart, name, labels, series)
 
 
 def number(value: float) -> str:
@@ -113,57 +56,56 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.2f}"
 
 
-def _plot_width() -> float:
-    return WIDTH - LEFT - RIGHT
+def _settings(axis: str, labels: Sequence[str]) -> dict[str, object]:
+    sizes = {f"{what}_font_size": _TEXT for what in ("label", "major_label", "title")}
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "style": Style(**sizes),
+        "css": (),
+        "js": (),
+        "margin": 6,
+        # Half of the last label.
+        "margin_right": 18,
+        "spacing": 6,
+        "no_prefix": True,
+        "show_legend": False,
+        "x_title": axis,
+        "show_minor_x_labels": False,
+        "x_labels_major_every": -(-len(labels) // _LABELS) if len(labels) > 2 * _LABELS else 1,
+        "truncate_label": -1,
+        "value_formatter": number,
+        "min_scale": 2,
+        "max_scale": _TICKS,
+        "order_min": 0,
+    }
 
 
-def _plot_height() -> float:
-    return HEIGHT - TOP - BOTTOM
+def _rendered(chart: pygal.Graph, name: str, labels: Sequence[str], series: Sequence[ChartSeries]) -> Markup:
+    chart.x_labels = labels
+    for one in series:
+        chart.add(one.name, one.values)
+    chart.add_xml_filter(lambda root: _bare(root, name, series))
+    return Markup(chart.render(is_unicode=True, disable_xml_declaration=True))  # noqa: S704 - the library has escaped it
 
 
-def _ceiling(value: float) -> float:
-    """The next round number, so that the grid's lines are round as well."""
-    if value <= 0:
-        return 1
-    size = 10.0 ** floor(log10(value))
-    return next(step * size for step in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10) if step * size >= value)
+def _bare(root: Element, name: str, series: Sequence[ChartSeries]) -> Element:
+    """Without what the page has itself. Each value is the title of its shape, so that it shows under a pointer."""
+    del root.attrib["xmlns"], root.attrib["id"]
+    root.attrib |= {"role": "img", "aria-label": name}
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in _LEFT_OUT or child.get("class") == "plot tooltip-overlay":
+                parent.remove(child)
+        parent.set("class", re.sub(r"color-(\d+)", lambda found: series[int(found[1])].colour, parent.get("class", "")))
+        _name_value(parent)
+    return root
 
 
-def _close_up(low: float, high: float) -> tuple[float, float]:
-    """Bottom and top of an axis for lines that hardly move: round steps, with the lines well inside."""
-    step = _ceiling(max((high - low) / (_TICKS - 2), high / 1_000, 1))
-    base = max(0.0, floor(low / step) * step - step)
-    return base, base + _TICKS * step
-
-
-def _grid(top: float, unit: str, base: float = 0) -> str:
-    shapes = []
-    for tick in range(_TICKS + 1):
-        y = TOP + _plot_height() * (1 - tick / _TICKS)
-        figure = number(base + (top - base) * tick / _TICKS)
-        shapes.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        shapes.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{figure}{unit}</text>')
-    return "".join(shapes)
-
-
-def _axis(labels: Sequence[str]) -> str:
-    step = _plot_width() / max(1, len(labels))
-    every = max(1, -(-len(labels) // _LABELS))
-    return "".join(
-        f'<text class="tick" x="{LEFT + (place + 0.5) * step:.1f}" y="{HEIGHT - 8}" text-anchor="middle">{escape(label)}</text>'
-        for place, label in enumerate(labels)
-        if place % every == 0
-    )
-
-
-def _rect(box: tuple[float, float, float, float], colour: str, title: str) -> str:
-    """`box` is x, y, width, height."""
-    x, y, width, height = box
-    return (
-        f'<rect class="{colour}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="1.5">'
-        f"<title>{escape(title)}</title></rect>"
-    )
-
-
-def _svg(shapes: str, name: str, height: float = HEIGHT) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(name)}">{shapes}</svg>'
+def _name_value(shape: Element) -> None:
+    notes = {note.get("class"): note for note in shape.findall("desc")}
+    for note in notes.values():
+        shape.remove(note)
+    if "value" in notes:
+        label = notes["x_label"].text if "x_label" in notes else ""
+        SubElement(shape, "title").text = f"{label}: {notes['value'].text}"

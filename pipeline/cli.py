@@ -8,9 +8,12 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
+from pathlib import Path
 
 import boto3
+from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection import Connection
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -18,19 +21,33 @@ from pyspark.sql import functions as F
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.settings import EventSettings, PushQueues
 from clarion.tables import bind
-from pipeline import arguments, replay, retire
-from pipeline.carry import carry_forward
+from pipeline import arguments, environment, replay, retire
+from pipeline.about import About
+from pipeline.claims import write_claims
 from pipeline.compact import compact
-from pipeline.findings import UNJUDGED, Difference, find_gaps
+from pipeline.completeness import incomplete_hours
+from pipeline.counters import ASKED, records_by_hour
+from pipeline.due import DueDays, due_days
+from pipeline.files import exists, write_text
+from pipeline.findings import INCOMPLETE, UNJUDGED, Difference
 from pipeline.generator.day import answers, generate
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
-from pipeline.lake import DAY_MS, HOUR_MS, EventLake, Period, exists, write_text
+from pipeline.known import write_snapshots
+from pipeline.lake import DIFFERENCES, UNREADABLE, EventLake, differences_name
+from pipeline.late import changed_days
 from pipeline.limits import limit_history
 from pipeline.page import page
+from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
+from pipeline.progress import progress
 from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.report import report
+from pipeline.report_files import earlier, write_tables
+from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import session
+from pipeline.snapshots import SNAPSHOTS
+from pipeline.vacuum import KEPT_MS, vacuum
+from pipeline.watch import FoundLosses, Watch, record
 
 
 class ReplaySettings(PushQueues):
@@ -60,7 +77,9 @@ def main(given: Sequence[str] | None = None) -> int:
     _log(f"{wanted.job} {wanted.period}")
     spark = session(f"clarion {wanted.job}")
     try:
-        status = JOBS[wanted.job](EventLake(spark, wanted.lake, wanted.oversize), wanted)
+        # At a terminal Spark draws a bar.
+        with nullcontext() if sys.stderr.isatty() else progress(spark, _log):
+            status = JOBS[wanted.job](EventLake(spark, wanted.lake, wanted.oversize), wanted)
     finally:
         spark.stop()
     _log(f"{wanted.job} done in {time.monotonic() - started:.0f} s")
@@ -68,35 +87,61 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def run_compact(lake: EventLake, wanted: argparse.Namespace) -> int:
-    compacted = compact(lake, wanted.period)
+    """Whatever is too old for a reader is removed as well."""
+    compacted = compact(lake, wanted.period, wanted.now, _counted(wanted))
     for kind, count in sorted(compacted.lines.items()):
         _log(f"{count:>12,} {kind}")
+    removed = vacuum(lake.root, (*EventKind, UNREADABLE, DIFFERENCES, SNAPSHOTS), wanted.now)
+    _log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
     return int(wanted.strict and compacted.unreadable > 0)
 
 
 def run_reconcile(lake: EventLake, wanted: argparse.Namespace) -> int:
-    """Writes the differences to the lake, and counts them by kind, what can't be judged and which hours are missing."""
-    gaps = find_gaps(lake.root, Period(wanted.period.start, min(wanted.period.end, wanted.now)))
-    for hour in gaps.uncompacted:
-        _log(f"missing: {hour} has not been compacted")
-    for hour in gaps.empty:
-        _log(f"missing: nothing has arrived in {hour}")
+    """Commits the differences to the lake, and counts them by kind, what can't be judged and which hours are missing."""
+    incomplete = _incomplete(lake, wanted)
+    name = differences_name(wanted.period)
     findings = _reconciled(lake, wanted)
-    path = lake.differences_path(wanted.period)
-    findings.differences.write.mode("overwrite").parquet(path)
-    found = lake.spark.read.parquet(path).groupBy("difference").count().collect()
+    lake.write_named(name, findings.differences, sealed_at=wanted.now)
+    write_claims(lake, wanted.period, findings.claims, wanted.now)
+    found = lake.read_named(name, DIFFERENCE).groupBy("difference").count().collect()
     counts = {row["difference"]: row["count"] for row in found}
     for difference in Difference:
         _log(f"{counts.get(difference, 0):>12,} {difference}")
     unjudged = findings.unjudged.count()
+    # The frames that all these came from: none is needed any more.
+    lake.spark.catalog.clearCache()
     _log(f"{unjudged:>12,} {UNJUDGED}: their conditions are secret")
-    _log(f"written to {path}")
-    print(json.dumps(counts | ({UNJUDGED: unjudged} if unjudged else {})))
-    return int(wanted.strict and (bool(counts) or gaps.unjudged))
+    _log(f"written to {lake.path(name)}")
+    if incomplete:
+        _log("all of this is provisional: the lake has not all of the period")
+    beside = {UNJUDGED: unjudged, INCOMPLETE: incomplete}
+    print(json.dumps(counts | {name: count for name, count in beside.items() if count}))
+    return int(wanted.strict and (bool(counts) or incomplete > 0))
+
+
+def run_watch(lake: EventLake, wanted: argparse.Namespace) -> int:
+    """Until it is stopped; with `--once`, up to now. Each batch prints its count and the age of its oldest loss."""
+
+    def report(found: FoundLosses) -> None:
+        _log(f"{found.losses:>12,} losses found up to {instant_text(found.until)}")
+        print(json.dumps({"losses": found.losses, "oldest_s": found.oldest_s}), flush=True)
+        if wanted.stage:
+            record(boto3.client("cloudwatch", config=ASKED), wanted.stage, found)
+        lake.spark.catalog.clearCache()
+
+    watch = Watch(lake, _terms(wanted), 1_000 * wanted.overdue_seconds, report)
+    if wanted.once:
+        watch.run(wanted.now)
+    else:
+        watch.start(every=wanted.every).awaitTermination()
+    return 0
 
 
 def run_replay(lake: EventLake, wanted: argparse.Namespace) -> int:
     settings = None if wanted.dry_run else ReplaySettings.from_environment()
+    if _incomplete(lake, wanted) and settings:
+        _log("nothing is sent: what seems to be lost may only be missing here")
+        return 1
     chosen = _chosen(_reconciled(lake, wanted).differences, wanted)
     planned = replay.plan(lake, chosen, wanted.period, wanted.now, dry_run=wanted.dry_run)
     _log(f"{planned.notifications:>12,} notifications to send again, in {planned.messages:,} messages")
@@ -110,26 +155,34 @@ def run_replay(lake: EventLake, wanted: argparse.Namespace) -> int:
 
 def run_report(lake: EventLake, wanted: argparse.Namespace) -> int:
     tables = report(lake, wanted.period, wanted.now)
-    folder = tables.write(lake, wanted.period)
-    read = {name: lake.spark.read.parquet(f"{folder}/{name}") for name in tables.by_name}
-    rows = {name: [row.asDict() for row in table.collect()] for name, table in read.items()}
-    if differences := lake.differences(wanted.period):
-        rows["differences"] = [row.asDict() for row in differences.groupBy("difference").count().collect()]
+    tables["hours"] = environment.hours(lake.root, wanted.period, wanted.now, provisional=wanted.provisional)
+    tables["limits"] = environment.limits(limit_history(lake, wanted.period.start, wanted.now), wanted.period)
+    folder = write_tables(lake.root, wanted.period, tables)
+    rows = {name: table.to_pylist() for name, table in tables.items()}
     target = wanted.page or f"{folder}/report.html"
-    write_text(target, page(rows, wanted.period))
+    write_text(target, page(rows, _about(wanted), list(earlier(lake.root, wanted.period))))
     _log(f"tables in {folder}")
     _log(f"page   in {target}")
-    return 0
+    return int(wanted.strict and any(row["problem"] for row in rows["hours"]))
 
 
 def run_daily(lake: EventLake, wanted: argparse.Namespace) -> int:
-    """What the schedule runs, to the end whatever is found. A day's last lines arrive after it, and late ones later."""
-    arrived = Period(wanted.period.start - DAY_MS, wanted.now)
-    compacted = run_compact(lake, argparse.Namespace(**{**vars(wanted), "period": arrived}))
-    if wanted.keep_days:
-        for kind, count in carry_forward(lake, wanted.now, wanted.keep_days).items():
-            _log(f"{count:>12,} {kind} carried forward")
-    return max(compacted, run_reconcile(lake, wanted), run_report(lake, wanted))
+    """What the schedule runs, to the end whatever is found. Unless it is given a period, it judges each day that is due.
+
+    A day's last lines arrive after it, and late ones later.
+    """
+    days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.root, wanted.period)
+    first = min((day.start for day in days.due), default=wanted.period.start)
+    status = run_compact(lake, _of(wanted, Period(first - DAY_MS, wanted.now)))
+    for kind, count in write_snapshots(lake, wanted.now).items():
+        _log(f"{count:>12,} {kind} in the day's snapshot")
+    for day in days.overdue:
+        _log(f"never judged: {day}")
+    late = [] if wanted.asked else changed_days(lake, wanted.period, wanted.now)
+    for day in sorted({*days.due, *late}, key=lambda day: day.start):
+        _log(f"the day {day}")
+        status = max(status, run_reconcile(lake, _of(wanted, day)), run_report(lake, _of(wanted, day)))
+    return max(status, int(wanted.strict and bool(days.overdue)))
 
 
 def run_retire(lake: EventLake, wanted: argparse.Namespace) -> int:
@@ -156,9 +209,11 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
         rules=wanted.rules,
         amounts={part.option: getattr(wanted, part.option) for part in PARTS},
         hours=(wanted.period.end - wanted.period.start) // HOUR_MS,
+        earlier=wanted.earlier,
+        delayed=wanted.delayed,
         seed=wanted.seed,
         faults=faults,
-        limits=limit_history(lake, wanted.now).at(NETWORK, wanted.period.start),
+        limits=limit_history(lake, wanted.period.start, wanted.now).at(NETWORK, wanted.period.start),
     )
     generate(lake, plan, compacted=wanted.compacted)
     others = "".join(f", {plan.amounts[part.option]:,} {part.option} {part.help}" for part in PARTS)
@@ -166,6 +221,42 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
     planted = answers(lake).groupBy("difference").count().collect()
     print(json.dumps({row["difference"]: row["count"] for row in planted}))
     return 0
+
+
+def _about(wanted: argparse.Namespace) -> About:
+    return About(
+        period=wanted.period,
+        lake=wanted.lake if "://" in wanted.lake else str(Path(wanted.lake).absolute()),
+        now=wanted.now,
+        made=int(datetime.now(UTC).timestamp() * 1000),
+        stage=wanted.stage,
+        oversize=wanted.oversize,
+        newest=environment.newest(wanted.lake, wanted.now),
+    )
+
+
+def _of(wanted: argparse.Namespace, period: Period) -> argparse.Namespace:
+    """The same, of another period."""
+    return argparse.Namespace(**{**vars(wanted), "period": period})
+
+
+def _incomplete(lake: EventLake, wanted: argparse.Namespace) -> int:
+    """How many hours can't be judged; each is named."""
+    hours = incomplete_hours(lake.root, wanted.period, wanted.now, provisional=wanted.provisional)
+    for hour in hours:
+        _log(f"incomplete: {hour}")
+    return len(hours)
+
+
+def _counted(wanted: argparse.Namespace) -> dict[str, int] | None:
+    """What the live system's counters say. Without them, an hour in which nothing has arrived can't be judged."""
+    if not wanted.stream:
+        return None
+    try:
+        return records_by_hour(boto3.client("cloudwatch", config=ASKED), wanted.stream, wanted.period, wanted.now)
+    except (BotoCoreError, ClientError) as error:
+        _log(f"CloudWatch does not answer: {error}")
+        return None
 
 
 def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:
@@ -176,10 +267,13 @@ def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:
 
 
 def _reconciled(lake: EventLake, wanted: argparse.Namespace) -> Findings:
-    terms = Terms(
+    return reconcile(lake, wanted.period, wanted.now, _terms(wanted))
+
+
+def _terms(wanted: argparse.Namespace) -> Terms:
+    return Terms(
         grace=1_000 * wanted.grace_seconds, late=1_000 * wanted.late_seconds, lookback=HOUR_MS * wanted.lookback_hours
     )
-    return reconcile(lake, wanted.period, wanted.now, terms)
 
 
 def _chosen(differences: DataFrame, wanted: argparse.Namespace) -> DataFrame:
@@ -213,6 +307,7 @@ def _every_thousand(done: str) -> Callable[[int], None]:
 JOBS: dict[str, Callable[[EventLake, argparse.Namespace], int]] = {
     "compact": run_compact,
     "reconcile": run_reconcile,
+    "watch": run_watch,
     "replay": run_replay,
     "report": run_report,
     "daily": run_daily,

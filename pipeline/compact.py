@@ -1,71 +1,147 @@
 """`compact`: turn the stream's many small files into Parquet, one folder for each kind and hour.
 
-An hour is always made anew from all its raw lines, so running twice, or again after a late file, changes nothing else.
+Each of the stream's files is read once, when no manifest names it yet: what it holds is added to its hour by a commit.
+So a late file costs no more than itself, and running twice changes nothing.
 """
 
-from dataclasses import dataclass
-from functools import reduce
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, StructField
 from pyspark.storagelevel import StorageLevel
 
-from pipeline.lake import PARTITIONS, RAW, UNREADABLE, EventLake, Period, write_hours
+from pipeline.commits import CommitConflict, DataFile, Manifest, commit, merged, new_commit
+from pipeline.completeness import is_over
+from pipeline.lake import HOME, UNREADABLE, EventLake, paths_frame
+from pipeline.period import Period
+from pipeline.raw import arrived_files, line_batches
 from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
 
 _RULES = f"array<struct<{', '.join(f'{name}: string' for name in RULE.names)}>>"
+_LINES = "home string, value string, path string, lines long, bytes long, digest string"
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """Lines by kind; `unreadable` ones are kept apart, as text."""
+    """Lines by kind, of what was new; `unreadable` ones are kept apart, as text."""
 
-    lines: dict[str, int]
+    lines: Mapping[str, int]
 
     @property
     def unreadable(self) -> int:
         return self.lines.get(UNREADABLE, 0)
 
 
-def compact(lake: EventLake, arrived: Period) -> Compacted:
-    lines = with_kind(raw_lines(lake, arrived)).persist(StorageLevel.DISK_ONLY)
+def compact(
+    lake: EventLake, arrived: Period, now: int | None = None, counted: Mapping[str, int] | None = None
+) -> Compacted:
+    """Commit what has arrived in these hours, and seal those that are over at `now` (UNIX milliseconds).
+
+    `counted` says how many records must at least be there, by hour. Where another commit comes first, the hour is begun
+    anew.
+    """
+    now = time.time_ns() // 1_000_000 if now is None else now
+    counted = counted or {}
+    total: Counter[str] = Counter()
+    conflict = True
+    while conflict:
+        lake.view.refresh()
+        known = {each.hour: each for each in lake.view.manifests(arrived)}
+        added, conflict = read_files(lake, list(new_files(lake, arrived))), False
+        for hour in sorted({*known, *added, *counted}):
+            new = replace(added.get(hour, Manifest(hour, "")), counted=counted.get(hour))
+            try:
+                _commit(lake.root, known.get(hour), new, now)
+            except CommitConflict:
+                conflict = True
+            else:
+                total.update({kind: sum(each.lines for each in files) for kind, files in new.kinds.items()})
+    lake.view.refresh()
+    return Compacted(total)
+
+
+def new_files(lake: EventLake, arrived: Period) -> Iterable[str]:
+    """The paths of the stream's files that no manifest names."""
+    known = {each.path for found in lake.view.manifests(arrived) for each in found.raw}
+    return (path for paths in arrived_files(lake.root, arrived).values() for path in paths if path not in known)
+
+
+def read_files(lake: EventLake, paths: list[str]) -> dict[str, Manifest]:
+    """What the stream's files hold, written for each hour, and committed nowhere."""
+    if not paths:
+        return {}
+    raw = paths_frame(lake.spark, [lake.path(path) for path in paths])
+    lines = with_kind(raw.mapInArrow(partial(line_batches, root=lake.root), _LINES)).persist(StorageLevel.DISK_ONLY)
     try:
-        counts = {row["kind"]: row["count"] for row in lines.groupBy("kind").count().collect()}
-        for kind in EventKind:
-            lake.write(kind, parsed(lines, kind))
-        if UNREADABLE in counts:
-            write_hours(unreadable(lines), lake.path(UNREADABLE))
+        read = lines.where(F.col("path").isNotNull()).select(HOME, "path", "lines", "bytes", "digest").collect()
+        kinds = [row["kind"] for row in lines.select("kind").distinct().where(F.col("kind").isNotNull()).collect()]
+        written = {kind: lake.write_files(kind, _rows(lines, kind)) for kind in kinds}
     finally:
         lines.unpersist()
-    return Compacted(counts)
+    files: dict[str, list[DataFile]] = defaultdict(list)
+    for hour, *file in read:
+        files[hour].append(DataFile(*file))
+    return {hour: _checked(_added(hour, files[hour], written)) for hour in files}
 
 
-def raw_lines(lake: EventLake, arrived: Period) -> DataFrame:
-    """`value`, one line as text, with the hour it arrived in."""
-    schema = StructType([StructField(name, StringType()) for name in ("value", *PARTITIONS)])
-    lines = lake.spark.read.schema(schema).text(lake.path(RAW))
-    return lines.where(arrived.has_hour()).where(F.length(F.trim("value")) > 0)
+def _added(hour: str, raw: list[DataFile], written: Mapping[str, Mapping[str, tuple[DataFile, ...]]]) -> Manifest:
+    kinds = {kind: by_hour[hour] for kind, by_hour in written.items() if hour in by_hour}
+    return Manifest(hour, "", raw=tuple(sorted(raw, key=lambda file: file.path)), kinds=kinds)
+
+
+def _checked(added: Manifest) -> Manifest:
+    """Every line has to be in exactly one kind."""
+    if (read := sum(file.lines for file in added.raw)) != added.lines:
+        raise RuntimeError(f"{added.hour}: {read} lines were read, and {added.lines} written")
+    return added
+
+
+def _commit(root: str, known: Manifest | None, added: Manifest, now: int) -> None:
+    """Add to an hour what is new; nothing is committed if nothing is, or if nobody knows anything of the hour."""
+    known = known or Manifest(added.hour, "")
+    counted = known.counted if added.counted is None else added.counted
+    new = replace(known, counted=counted, raw=(*known.raw, *added.raw), kinds=merged(known.kinds, added.kinds))
+    if new.raw or counted is not None:
+        new = replace(new, sealed_at=_sealed_at(known, added, now))
+    if new != known:
+        commit(root, replace(new, commit=new_commit()), known.commit or None)
+
+
+def _sealed_at(known: Manifest, added: Manifest, now: int) -> int | None:
+    if not is_over(known.hour, now):
+        return None
+    return now if added.raw or known.sealed_at is None else known.sealed_at
+
+
+def _rows(lines: DataFrame, kind: str) -> DataFrame:
+    return unreadable(lines) if kind == UNREADABLE else parsed(lines, EventKind(kind))
 
 
 def with_kind(lines: DataFrame) -> DataFrame:
-    """`kind`, an event's word or `unreadable`, with the parsed `line`, or its text (`value`) if it is unreadable."""
-    read = lines.select("value", *PARTITIONS, F.try_parse_json("value").alias("line"))
+    """`kind`, an event's word or `unreadable`, with the parsed `line`, or its text (`value`) if it is unreadable.
+
+    Rows about files, which have no `value`, have no kind.
+    """
+    read = lines.withColumn("line", F.try_parse_json("value"))
     kind = F.coalesce(*(F.when(_is(kind), F.lit(str(kind))) for kind in EventKind), F.lit(UNREADABLE))
-    apart = read.withColumn("kind", kind)
-    text = F.when(F.col("kind") == UNREADABLE, F.col("value"))
-    return apart.select("kind", "line", text.alias("value"), *PARTITIONS)
+    apart = read.withColumn("kind", F.when(F.col("value").isNotNull(), kind))
+    return apart.withColumn("value", F.when(F.col("kind") == UNREADABLE, F.col("value")))
 
 
 def parsed(lines: DataFrame, kind: EventKind) -> DataFrame:
     """The lines of one kind, in its schema."""
     contract = [_value(field).alias(field.name) for field in SCHEMAS[kind].fields]
-    return lines.where(F.col("kind") == kind).select(*contract, *PARTITIONS)
+    return lines.where(F.col("kind") == kind).select(HOME, *contract)
 
 
 def unreadable(lines: DataFrame) -> DataFrame:
-    return lines.where(F.col("kind") == UNREADABLE).select("value", *PARTITIONS)
+    return lines.where(F.col("kind") == UNREADABLE).select(HOME, "value")
 
 
 def _is(kind: EventKind) -> Column:

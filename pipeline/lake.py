@@ -1,66 +1,61 @@
-"""How to read and write the lake. docs/lake.md describes it for people, `pipeline.schemas` its rows.
+"""How Spark reads and writes the lake. docs/lake.md describes it for people, `pipeline.schemas` its rows.
 
     events/day=2026-11-20/hour=16/…gz    what Firehose wrote, by the hour of its arrival: JSON lines of every kind
     <kind>/day=2026-11-20/hour=16/…      the same hour's lines of one kind as Parquet, made by `compact`
-    <kind>/day=2026-11-20/hour=carried/… older lines that are still in force, written again: see `pipeline.carry`
+    snapshots/<name>/day=2026-11-20/…    what is in force, and claims, by day: see `pipeline.snapshots`
     unreadable/day=…/hour=…/…            lines that are of no kind and version known here
-    replays/run=<id>/…                   what `replay` has sent to the live system again
+    differences/from=…/to=…/…            what `reconcile` has found
+    replays/…                            what `replay` has sent to the live system again
+
+Of all but `events`, the files that count are those that a manifest names: see `pipeline.commits`.
 
 A line may be there twice and may arrive late. So readers ask for the hours from which they want rows up to now,
 filter on the row's own time, and keep one row of each key.
 """
 
-import os
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from itertools import chain, groupby
+from operator import itemgetter
 
-from pyarrow import fs
-from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+import pyarrow as pa
+from pyarrow import compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StringType, StructField, StructType
 
-from pipeline.schemas import PLAN, SCHEMAS, EventKind
+from pipeline.columns import file_name
+from pipeline.commits import (
+    DataFile,
+    LakeView,
+    Manifest,
+    data_folder,
+    new_commit,
+    read_manifest,
+    update,
+    write_parquet,
+)
+from pipeline.files import joined
+from pipeline.period import EVER, Period
+from pipeline.schemas import DIFFERENCE, PLAN, SCHEMAS, EventKind
 
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
-FOREVER = (1 << 63) - 1
-"""The end of what has not ended."""
 PARTITIONS = ("day", "hour")
-RAW = "events"
 UNREADABLE = "unreadable"
 REPLAYS = "replays"
 DIFFERENCES = "differences"
 
+type Written = dict[str, tuple[DataFile, ...]]
+"""Data files by their hours, or by the names of what is of no hour."""
+
 _DATED = [StructField(name, StringType()) for name in PARTITIONS]
-_FILE = StructType([
-    StructField("path", StringType()),
-    StructField("modificationTime", TimestampType()),
-    StructField("length", LongType()),
-    StructField("content", BinaryType()),
-    *_DATED,
+HOME = "home"
+"""The column of the hour or name that a row is written for."""
+_WRITTEN = f"{HOME} string, path string, lines long, bytes long, digest string"
+_ARROW = pa.schema([
+    (HOME, pa.string()), ("path", pa.string()), ("lines", pa.int64()), ("bytes", pa.int64()), ("digest", pa.string()),
 ])  # fmt: skip
-"""What Spark knows of a file, whose content it only reads if that is asked for."""
-
-
-@dataclass(frozen=True)
-class Period:
-    """From `start` up to but without `end`, in UNIX milliseconds."""
-
-    start: int
-    end: int
-
-    def has(self, instant: Column) -> Column:
-        return (instant >= self.start) & (instant < self.end)
-
-    def has_hour(self) -> Column:
-        """For rows of the lake: whether their hour of arrival can hold something of this period."""
-        arrived = F.concat_ws("/", "day", "hour")
-        return arrived.between(F.lit(hour_path(self.start)), F.lit(hour_path(self.end - 1)))
-
-    def __str__(self) -> str:
-        return f"{instant_text(self.start)} to {instant_text(self.end)}"
 
 
 @dataclass(frozen=True)
@@ -74,99 +69,97 @@ class EventLake:
     root: str
     oversize: str | None = None
 
+    @cached_property
+    def view(self) -> LakeView:
+        """What counts, as all who read this lake meet it until it is refreshed."""
+        return LakeView(self.root)
+
     def path(self, name: str) -> str:
-        return f"{self.root.rstrip('/')}/{name}"
+        return joined(self.root, name)
 
-    def read(self, kind: EventKind, arrived: Period | None = None) -> DataFrame:
+    def read(self, kind: EventKind, arrived: Period = EVER) -> DataFrame:
         """The rows of a kind by hour of arrival, in its schema; duplicates included."""
-        rows = self.read_dated(kind)
-        rows = rows if arrived is None else rows.where(arrived.has_hour())
-        return rows.select(*SCHEMAS[kind].names)
+        return self.read_dated(kind, arrived).select(*SCHEMAS[kind].names)
 
-    def read_dated(self, kind: EventKind) -> DataFrame:
-        """All rows of a kind, with the `day` and `hour` that they lie under."""
-        return self._parquet(kind, StructType([*SCHEMAS[kind].fields, *_DATED]))
+    def read_dated(self, kind: EventKind, arrived: Period = EVER) -> DataFrame:
+        """The same with the `day` and `hour` that the rows lie under."""
+        return self.read_files(kind, StructType([*SCHEMAS[kind].fields, *_DATED]), self.data_files(kind, arrived))
 
     def files(self, kind: EventKind, arrived: Period) -> DataFrame:
         """`path` of each file of a kind, by hour of arrival: for tasks that read them themselves."""
-        reader = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet")
-        found = self._rows(reader, kind, _FILE)
-        return found.where(arrived.has_hour()).select("path")
+        return paths_frame(self.spark, [self.path(each.path) for each in self.data_files(kind, arrived)])
+
+    def data_files(self, kind: str, arrived: Period) -> list[DataFile]:
+        return [each for found in self.view.manifests(arrived) for each in found.kinds.get(kind, ())]
 
     def plans(self) -> DataFrame:
         """All that `replay` has planned to send again, in `PLAN`."""
-        return self._parquet(REPLAYS, PLAN)
-
-    def differences_path(self, period: Period) -> str:
-        return self.path(f"{DIFFERENCES}/from={period.start}/to={period.end}")
+        return self.read_named(REPLAYS, PLAN)
 
     def differences(self, period: Period) -> DataFrame | None:
         """What `reconcile` has found for exactly this period; None if it has not been asked."""
-        try:
-            return self.spark.read.parquet(self.differences_path(period))
-        except AnalysisException as error:
-            if error.getCondition() != "PATH_NOT_FOUND":
-                raise
-            return None
+        name = differences_name(period)
+        return self.read_named(name, DIFFERENCE) if read_manifest(self.root, name) else None
+
+    def read_named(self, name: str, schema: StructType, kind: str | None = None) -> DataFrame:
+        """The rows that were committed under a name, of one kind if it has several; none if there was no such commit."""
+        found = read_manifest(self.root, name)
+        return self.read_files(name, schema, found.kinds.get(kind or name, ()) if found else ())
 
     def write(self, kind: EventKind, rows: DataFrame) -> None:
-        """Replace the hours of arrival that `rows` (the kind's schema, `day` and `hour`) has anything of."""
-        contract = [F.col(field.name).cast(field.dataType) for field in SCHEMAS[kind].fields]
-        write_hours(rows.select(*contract, *PARTITIONS), self.path(kind))
+        """Replace this kind in the hours of arrival that `rows` (the kind's schema, `day` and `hour`) has anything of."""
+        written = self.write_files(kind, rows.select(hour_column(), *in_schema(kind)))
+        for hour, files in written.items():
+            update(self.root, hour, partial(_with_kind, kind=kind, files=files))
+        self.view.refresh()
 
-    def _parquet(self, name: str, schema: StructType) -> DataFrame:
-        return self._rows(self.spark.read.format("parquet"), name, schema)
+    def write_named(self, name: str, rows: DataFrame, sealed_at: int | None = None) -> None:
+        """Commit `rows` under a name, in the place of what was there."""
+        files = self.write_files(name, named(name, rows)).get(name, ())
+        update(self.root, name, lambda known: replace(known, sealed_at=sealed_at, kinds={**known.kinds, name: files}))
 
-    def _rows(self, reader: DataFrameReader, name: str, schema: StructType) -> DataFrame:
-        """A folder's rows; none if nothing has been written there yet."""
-        try:
-            return reader.schema(schema).load(self.path(name))
-        except AnalysisException as error:
-            if error.getCondition() != "PATH_NOT_FOUND":
-                raise
-            return self.spark.createDataFrame([], schema)
+    def write_files(self, kind: str, rows: DataFrame) -> Written:
+        """Write `rows` by their `home`, an hour or a name; nothing counts until it is committed.
 
+        The files have the size that adaptive execution aims at, instead of one for each task and hour. Tasks write
+        them, each under its final name: so no output committer of Spark's has anything to rename, and what a task wrote
+        that failed is named by no manifest.
+        """
+        renamed = rows.toDF(*map(file_name, rows.columns))
+        together = renamed.hint("rebalance", HOME).sortWithinPartitions(HOME)
+        write = partial(_write_batches, root=self.root, kind=kind, commit=new_commit())
+        by_home: dict[str, list[DataFile]] = defaultdict(list)
+        for home, *file in together.mapInArrow(write, _WRITTEN).collect():
+            by_home[home].append(DataFile(*file))
+        return {home: tuple(files) for home, files in by_home.items()}
 
-def write_hours(rows: DataFrame, path: str, mode: str = "overwrite") -> None:
-    """Write by hour, in files of the size that adaptive execution aims at, instead of one for each task and hour."""
-    rows.hint("rebalance", *PARTITIONS).write.mode(mode).partitionBy(*PARTITIONS).parquet(path)
-
-
-def write_text(target: str, text: str) -> None:
-    """To a path or URI, as one file."""
-    files, path = filesystem(target)
-    files.create_dir(path.rpartition("/")[0])
-    with files.open_output_stream(path) as stream:
-        stream.write(text.encode())
-
-
-def read_text(source: str) -> str | None:
-    """None if there is no such file."""
-    files, path = filesystem(source)
-    try:
-        with files.open_input_stream(path) as stream:
-            return str(stream.read(), "utf-8")
-    except FileNotFoundError:
-        return None
+    def read_files(self, folder: str, schema: StructType, files: Sequence[DataFile]) -> DataFrame:
+        if not files:
+            # With the limit the optimizer knows that it is empty, and leaves out what would be joined with it.
+            return self.spark.createDataFrame([], schema).limit(0)
+        as_written = StructType([StructField(file_name(each.name), each.dataType) for each in schema])
+        reader = self.spark.read.schema(as_written).option("basePath", self.path(folder))
+        rows = reader.parquet(*(self.path(each.path) for each in files))
+        return rows.select(*as_written.names).toDF(*schema.names)
 
 
-def exists(place: str) -> bool:
-    """Whether there is anything at a path or URI; an empty bucket is something."""
-    files, path = filesystem(place)
-    return bool(files.get_file_info(path).type != fs.FileType.NotFound)
+def differences_name(period: Period) -> str:
+    return f"{DIFFERENCES}/from={period.start}/to={period.end}"
 
 
-def filesystem(place: str) -> tuple[fs.FileSystem, str]:
-    """PyArrow wants absolute paths, and knows as `s3` what Hadoop may call `s3a`; Hadoop's `file:/…` is no URI to it.
+def named(name: str, rows: DataFrame) -> DataFrame:
+    """`rows` for `write_files`, all under one name."""
+    return rows.select(F.lit(name).alias(HOME), *rows.columns)
 
-    Where it isn't told the bucket's region, it would ask S3 for it each time.
-    """
-    path = place.removeprefix("file:")
-    uri = path.replace("s3a://", "s3://", 1) if "://" in path else str(Path(path).absolute())
-    if uri.startswith("s3://") and (region := os.environ.get("AWS_DEFAULT_REGION")):
-        uri = f"{uri}?region={region}"
-    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
-    return found
+
+def in_schema(kind: EventKind) -> list[Column]:
+    """The columns of a kind, by its schema."""
+    return [F.col(each.name).cast(each.dataType) for each in SCHEMAS[kind].fields]
+
+
+def hour_column() -> Column:
+    """The hour of arrival, of rows with `day` and `hour`."""
+    return F.concat_ws("/", *PARTITIONS).alias(HOME)
 
 
 def hour_columns(instant: Column) -> tuple[Column, Column]:
@@ -175,10 +168,29 @@ def hour_columns(instant: Column) -> tuple[Column, Column]:
     return F.date_format(time, "yyyy-MM-dd").alias("day"), F.date_format(time, "HH").alias("hour")
 
 
-def hour_path(instant: int) -> str:
-    """Such as `2026-11-20/16`; sorts like time."""
-    return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d/%H")
+def paths_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """`path` of each file, which Spark packs into tasks by their sizes and does not open."""
+    if not paths:
+        return spark.createDataFrame([], "path string")
+    return spark.read.format("binaryFile").load(list(paths)).select("path")
 
 
-def instant_text(instant: int) -> str:
-    return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+def _with_kind(manifest: Manifest, kind: str, files: tuple[DataFile, ...]) -> Manifest:
+    return replace(manifest, kinds={**manifest.kinds, kind: files})
+
+
+def _write_batches(batches: Iterable[pa.RecordBatch], root: str, kind: str, commit: str) -> Iterator[pa.RecordBatch]:
+    """Each home's rows, which come together, into a file of its own."""
+    slices = chain.from_iterable(map(_by_home, batches))
+    for home, rows in groupby(slices, itemgetter(0)):
+        file = write_parquet(root, data_folder(kind, home, commit), map(itemgetter(1), rows))
+        yield pa.RecordBatch.from_pylist([{HOME: home, **asdict(file)}], _ARROW)
+
+
+def _by_home(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    runs = pc.run_end_encode(batch.column(HOME))
+    rows = batch.drop_columns([HOME])
+    start = 0
+    for home, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        yield home, rows.slice(start, end - start)
+        start = end

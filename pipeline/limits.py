@@ -16,7 +16,9 @@ from pyspark.sql import functions as F
 
 from clarion.limiter import SUBSCRIPTION_CAP, Limit
 from clarion.networks import NETWORKS, network
-from pipeline.lake import FOREVER, EventLake, Period
+from pipeline.known import known
+from pipeline.lake import EventLake
+from pipeline.period import FOREVER
 from pipeline.schemas import EventKind
 
 
@@ -99,11 +101,12 @@ class LimitHistory:
         return reduce(or_, near, F.lit(False))
 
 
-def limit_history(lake: EventLake, now: int, grace: int = 0) -> LimitHistory:
-    loaded = lake.read(EventKind.LIMITS, Period(0, now)).where(F.col("at") < now)
+def limit_history(lake: EventLake, since: int, now: int, grace: int = 0) -> LimitHistory:
+    """What is known of the limits from `since` on; what is earlier is judged by the first of them."""
+    loaded = known(lake, EventKind.LIMITS, since, now).where(F.col("at") < now)
     rows = changes(loaded).orderBy("network", "at").collect()
-    known = {name: tuple(_spans([row for row in rows if row["network"] == name])) for name in NETWORKS}
-    return LimitHistory({name: spans or (default_span(name),) for name, spans in known.items()}, grace)
+    loaded_spans = {name: tuple(_spans([row for row in rows if row["network"] == name])) for name in NETWORKS}
+    return LimitHistory({name: spans or (default_span(name),) for name, spans in loaded_spans.items()}, grace)
 
 
 def default_span(name: str) -> LimitSpan:
@@ -116,12 +119,6 @@ def changes(loaded: DataFrame) -> DataFrame:
     before = F.lag(values).over(Window.partitionBy("network").orderBy("at"))
     marked = loaded.withColumn("same", values.eqNullSafe(before))
     return marked.where(~F.col("same")).drop("same")
-
-
-def latest(loaded: DataFrame) -> DataFrame:
-    """The last line of each network, in the columns of `loaded`."""
-    last = F.max_by(F.struct(*(F.col(name) for name in loaded.columns)), "at").alias("last")
-    return loaded.groupBy("network").agg(last).select("last.*")
 
 
 def _spans(rows: Sequence[Row]) -> Iterator[LimitSpan]:

@@ -19,12 +19,15 @@ from pyspark.storagelevel import StorageLevel
 
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import LATENESS, SKEW
-from pipeline.admit import contradictions
+from pipeline.claims import claims_of, claims_on, earlier_claims, lookback, with_traces
 from pipeline.findings import Difference
-from pipeline.lake import HOUR_MS, EventLake, Period
+from pipeline.known import known
+from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, limit_history
-from pipeline.rules import asked, expected, in_force, named, rule_changes, with_answers
+from pipeline.period import HOUR_MS, Period
+from pipeline.rules import asked, broadcast_if_few, expected, in_force, named, with_answers
 from pipeline.schemas import EventKind
+from pipeline.verdicts import as_difference, contradictions
 from pipeline.verify import GONE, verified
 
 DIFFERENCES = (
@@ -40,7 +43,8 @@ class Terms:
     """What to judge by; spans are milliseconds.
 
     `grace`: so close to a change of rules or limits, or to an envelope's expiry, either decision is right, since clocks
-    differ and changes reach ingest late. `lookback` is how far back claims are looked for.
+    differ and changes reach ingest late. `lookback` is how far back decisions are read for their claims, if the day
+    before has no snapshot of them.
     """
 
     grace: int = 15_000
@@ -50,31 +54,36 @@ class Terms:
 
 @dataclass(frozen=True)
 class Findings:
-    """`differences` are in the columns `DIFFERENCES`; `unjudged` are `receipt, subscription_id`.
+    """`differences` are in the columns `DIFFERENCES`; `unjudged` are `receipt, subscription_id`; `claims` are in `CLAIM`.
 
     Of what is unjudged, a secret says whether it was wanted: see `rules.expected`.
     """
 
     differences: DataFrame
     unjudged: DataFrame
+    claims: DataFrame
 
 
 def reconcile(lake: EventLake, period: Period, now: int, terms: Terms) -> Findings:
     """Differences that `replay` has repaired are no longer any."""
     since = Period(period.start, now)
-    limits = limit_history(lake, now, terms.grace)
+    limits = limit_history(lake, period.start, now, terms.grace)
     facts = verified(lake.files(EventKind.OBSERVED, since), period, lake.oversize).dropDuplicates(["receipt"])
     envelopes = dated(facts, lake.read(EventKind.ENVELOPE, since)).persist(StorageLevel.DISK_ONLY)
-    matched = asked(possible(envelopes, terms), rules_then(lake, envelopes, now), grace_ms=terms.grace).persist()
+    rules = rules_then(lake, envelopes, period.start, now)
+    matched = asked(possible(envelopes, terms), rules, grace_ms=terms.grace).persist()
     wanted = expected(with_answers(matched, lake.read(EventKind.OBSERVED, since), lake.oversize))
-    before = lake.read(EventKind.NOTIFICATION, Period(period.start - terms.lookback, now))
-    decided = decisions(before, envelopes, period.start, limits).persist(StorageLevel.DISK_ONLY)
-    compared = comparisons(wanted, with_caps(decided, limits), envelopes, terms).persist(StorageLevel.DISK_ONLY)
+    begin = period.start - lookback(lake, period, limits, terms.lookback)
+    notified = lake.read(EventKind.NOTIFICATION, Period(begin, now))
+    decided = decisions(notified, envelopes, period.start, limits).persist(StorageLevel.DISK_ONLY)
+    claims = claims_on(envelopes, earlier_claims(lake, period, now), notified).persist(StorageLevel.DISK_ONLY)
     pushes = outcomes(lake.read(EventKind.PUSH, since))
-    astray = contradictions(compared, limits).select(*DIFFERENCES)
-    lost = undelivered(compared, pushes, terms).unionByName(unknowable(envelopes))
+    compared = comparisons(wanted, with_caps(decided, limits), pushes, terms).persist(StorageLevel.DISK_ONLY)
+    astray = contradictions(with_traces(compared, claims, terms.grace), limits).select(*DIFFERENCES)
+    lost = undelivered(compared, terms).unionByName(unknowable(envelopes))
     unjudged = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0)).select(*_WHO)
-    return Findings(without_repaired(astray.unionByName(lost), pushes, replays(lake)), unjudged)
+    differences = without_repaired(astray.unionByName(lost), pushes, replays(lake))
+    return Findings(differences, unjudged, claims_of(decided, envelopes))
 
 
 def dated(facts: DataFrame, decided: DataFrame) -> DataFrame:
@@ -94,30 +103,31 @@ def dated(facts: DataFrame, decided: DataFrame) -> DataFrame:
 def possible(envelopes: DataFrame, terms: Terms) -> DataFrame:
     """Those that may rightly have been matched."""
     alive = F.col("expires_at") * 1000 > F.col("first_at") - terms.grace
-    return envelopes.where(F.col("flaw").isNull() & alive)
+    return envelopes.where(F.col("flaw").isNull() & alive).withColumn("about", _about())
 
 
-def rules_then(lake: EventLake, envelopes: DataFrame, now: int) -> DataFrame:
-    """When the rules that name these envelopes were in force. The changes are read from the beginning of the lake."""
-    everything = Period(0, now)
+def rules_then(lake: EventLake, envelopes: DataFrame, since: int, now: int) -> DataFrame:
+    """When the rules that name these envelopes were in force, from `since` on."""
     genuine = envelopes.where(F.col("flaw").isNull())
-    changes = named(rule_changes(lake.read(EventKind.RULES, everything)), genuine)
-    return in_force(changes, lake.read(EventKind.SUBSCRIPTION, everything)).persist(StorageLevel.DISK_ONLY)
+    rules = named(known(lake, EventKind.RULES, since, now), genuine).persist(StorageLevel.DISK_ONLY)
+    owners = rules.select("subscription_id").distinct()
+    subscriptions = known(lake, EventKind.SUBSCRIPTION, since, now)
+    theirs = subscriptions.join(broadcast_if_few(owners), on="subscription_id", how="leftsemi")
+    return in_force(rules, theirs).persist(StorageLevel.DISK_ONLY)
 
 
 def decisions(notified: DataFrame, envelopes: DataFrame, start: int, limits: LimitHistory) -> DataFrame:
     """One decision for each receipt and subscription; `judged` if the envelope is one of `envelopes`.
 
-    The others left traces: they filled a window shortly before, or hold a claim to one of the envelopes.
+    The others left traces: they filled a window shortly before.
     """
-    receipts = envelopes.select("receipt", F.lit(True).alias("judged"))
-    marked = notified.join(receipts, on="receipt", how="left")
+    about = envelopes.select("receipt", _about().alias("about"), F.lit(True).alias("judged"))
+    marked = notified.join(about, on="receipt", how="left")
     recent = F.col("at") >= start - SKEW - limits.reach
-    ids = envelopes.select("envelope_id").distinct().withColumn("known", F.lit(True))
-    near = marked.join(ids, on="envelope_id", how="left").where(F.col("judged") | recent | F.col("known"))
+    near = marked.where(F.col("judged") | recent)
     queued_first = F.struct(F.col("decision") != NotificationDecision.QUEUED, "at")
     values = [name for name in notified.columns if name not in _WHO]
-    whole = F.min_by(F.struct(*values, "judged"), queued_first).alias("whole")
+    whole = F.min_by(F.struct(*values, "about", "judged"), queued_first).alias("whole")
     return near.groupBy(*_WHO).agg(whole).select(*_WHO, "whole.*")
 
 
@@ -147,11 +157,11 @@ def with_caps(decided: DataFrame, limits: LimitHistory) -> DataFrame:
     return rest.unionByName(looked_at.select(rest.columns)).drop("busy")
 
 
-def comparisons(wanted: DataFrame, decided: DataFrame, envelopes: DataFrame, terms: Terms) -> DataFrame:
-    """What was wanted and what was decided, side by side: the columns of `admit.Comparison`."""
+def comparisons(wanted: DataFrame, decided: DataFrame, pushes: DataFrame, terms: Terms) -> DataFrame:
+    """What was wanted, what was decided, and what came of it as `pushed`: the columns `verdicts.COMPARISON` besides."""
     both = _nested(wanted, "wanted").join(_nested(decided, "decided"), on=list(_WHO), how="full")
-    about = envelopes.select("receipt", "observed_at", "flaw", "expires_at", "decision", "first_at", "last_at")
-    known = both.join(about, on="receipt", how="left")
+    pushed = both.join(_nested(pushes, "pushed"), on=list(_WHO), how="left")
+    known = pushed.withColumn("about", F.coalesce("decided.about", "wanted.about")).select(*pushed.columns, "about.*")
     unexpired = F.col("expires_at") * 1000 > F.col("last_at") + terms.grace
     either = ("network", "envelope_id", "sender", "client_id", "channel")
     pushed_under = F.when(F.col("decided.decision") == NotificationDecision.QUEUED, F.col("decided.key"))
@@ -173,7 +183,13 @@ def comparisons(wanted: DataFrame, decided: DataFrame, envelopes: DataFrame, ter
         _flag(F.col("wanted.certain") & unexpired).alias("sure"),
         F.col("decision").alias("of_envelope"),
         F.coalesce(F.col("decided.judged"), F.col("wanted").isNotNull()).alias("judged"),
+        "pushed",
     )
+
+
+def _about() -> Column:
+    """What comparisons need to know of an envelope."""
+    return F.struct("observed_at", "flaw", "expires_at", "decision", "first_at", "last_at")
 
 
 def _nested(rows: DataFrame, name: str) -> DataFrame:
@@ -210,20 +226,20 @@ def outcomes(pushed: DataFrame) -> DataFrame:
     )
 
 
-def undelivered(compared: DataFrame, pushes: DataFrame, terms: Terms) -> DataFrame:
+def undelivered(compared: DataFrame, terms: Terms) -> DataFrame:
     """What was queued and then lost on its way to the provider, or came late."""
     queued = compared.where((F.col("found") == NotificationDecision.QUEUED) & F.col("judged"))
-    after = queued.join(pushes, on=list(_WHO), how="left")
+    after = queued.select(*compared.columns, "pushed.*")
     stale = F.col("last.decision") == PushDecision.STALE
     given_up = F.concat(
         F.lit("given up after attempt "), "last.attempt", F.lit(": "), F.coalesce("last.reason", "last.decision")
     )
     late = F.concat(F.lit("delivered after "), F.col("latency_ms"), F.lit(" ms"))
     difference = (
-        F.when(F.col("last").isNull(), _difference(Difference.MISSING, F.lit("queued, but never tried")))
-        .when(stale, _difference(Difference.LATE, F.lit("too late to be of use")))
-        .when(~F.col("done"), _difference(Difference.MISSING, given_up))
-        .when(F.col("latency_ms") > terms.late, _difference(Difference.LATE, late))
+        F.when(F.col("last").isNull(), as_difference(Difference.MISSING, F.lit("queued, but never tried")))
+        .when(stale, as_difference(Difference.LATE, F.lit("too late to be of use")))
+        .when(~F.col("done"), as_difference(Difference.MISSING, given_up))
+        .when(F.col("latency_ms") > terms.late, as_difference(Difference.LATE, late))
     )
     return after.withColumn("it", difference).where(F.col("it").isNotNull()).select("*", "it.*").select(*DIFFERENCES)
 
@@ -242,13 +258,9 @@ def unknowable(envelopes: DataFrame) -> DataFrame:
         F.col("last_at").alias("at"),
         *nobody,
         *nothing,
-        _difference(Difference.MISSING, evidence).alias("it"),
+        as_difference(Difference.MISSING, evidence).alias("it"),
     )
     return known.select("*", "it.*").select(*DIFFERENCES)
-
-
-def _difference(difference: Difference, evidence: Column) -> Column:
-    return F.struct(F.lit(str(difference)).alias("difference"), evidence.alias("evidence"))
 
 
 def replays(lake: EventLake) -> DataFrame:
@@ -260,6 +272,6 @@ def without_repaired(differences: DataFrame, pushes: DataFrame, replayed: DataFr
     """A replay has repaired what was lost, once its push has come to an end; that it came late was known."""
     ended = pushes.where(F.col("ended")).select(*_WHO)
     repaired = replayed.join(ended, on=list(_WHO), how="leftsemi")
-    theirs = differences.where(F.col("difference") != Difference.UNEXPECTED)
-    rest = differences.where(F.col("difference") == Difference.UNEXPECTED)
-    return theirs.join(repaired, on=list(_WHO), how="leftanti").unionByName(rest)
+    both = [F.col(f"differs.{name}") == F.col(f"repaired.{name}") for name in _WHO]
+    known = F.col("difference") != Difference.UNEXPECTED
+    return differences.alias("differs").join(repaired.alias("repaired"), on=[*both, known], how="leftanti")

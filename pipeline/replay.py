@@ -28,8 +28,11 @@ from clarion.decisions import NotificationDecision, Wanted
 from clarion.messages import EnvelopeMessage, PushMessage, Recipient, RemainderMessage
 from clarion.networks import network
 from clarion.sqs import SqsMessage
+from pipeline.commits import Manifest, commit, merged, new_commit, read_manifest
+from pipeline.files import read_text, write_text
 from pipeline.findings import REPAIRABLE
-from pipeline.lake import REPLAYS, EventLake, Period, read_text, write_text
+from pipeline.lake import REPLAYS, EventLake, named
+from pipeline.period import Period
 from pipeline.schemas import PLAN, EventKind
 from pipeline.verify import fetched
 
@@ -62,7 +65,11 @@ class Planned:
 
 
 def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, dry_run: bool) -> Planned:
-    """Work out what to send again and, unless it is a dry run, write it down as the plan of a new run."""
+    """Work out what to send again and, unless it is a dry run, commit it as the plan of a new run.
+
+    Raises `CommitConflict` if another run has planned meanwhile: it may have planned the same.
+    """
+    before = read_manifest(lake.root, REPLAYS) or Manifest(REPLAYS, "")
     repairable = F.col("difference").isin(*(str(one) for one in REPAIRABLE))
     # Without the reconciliation behind it, which every step below would plan and describe once more.
     lost = differences.where(repairable & F.col("subscription_id").isNotNull()).localCheckpoint()
@@ -84,7 +91,8 @@ def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, d
     counts = planned.agg(F.count("*"), F.count("message"), F.count(F.when(F.col("route") == "", 1))).first()
     notifications, messages, expired = counts or (0, 0, 0)
     if not dry_run:
-        planned.where(F.col("route") != "").write.mode("append").parquet(lake.path(REPLAYS))
+        files = lake.write_files(REPLAYS, named(REPLAYS, planned.where(F.col("route") != "")))
+        commit(lake.root, Manifest(REPLAYS, new_commit(), kinds=merged(before.kinds, files)), before.commit or None)
     known = lost.count() - new.count()
     return Planned(run, notifications - expired, messages, expired, known)
 

@@ -1,25 +1,28 @@
-"""`report`: what happened in a period, as small tables that go to Parquet and onto one page."""
+"""`report`: what happened in a period, as tables small enough for one page."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from clarion import own_pushes
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
-from pipeline.lake import HOUR_MS, EventLake, Period
+from pipeline.funnel import hour_of, notifications, within
+from pipeline.known import known
+from pipeline.lake import EventLake
+from pipeline.period import HOUR_MS, Period
 from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
-from pipeline.rules import REFUSALS, in_force, rule_changes
+from pipeline.rules import in_force
 from pipeline.schemas import EventKind
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 TOP = 10
-REPORTS = "reports"
+EXAMPLES = 3
 MILLION = 1_000_000
 _ACCURACY = 10_000
+_WHO = ("receipt", "subscription_id")
 
 
 class Units(NamedTuple):
@@ -72,32 +75,20 @@ time and what SQS bills for receiving are not in it.
 """
 
 
-@dataclass(frozen=True)
-class ReportTables:
-    """The report's tables, by name; each is small enough for a page."""
-
-    by_name: Mapping[str, DataFrame]
-
-    def write(self, lake: EventLake, period: Period) -> str:
-        """Below one folder for the period; a later run replaces it."""
-        folder = f"{REPORTS}/from={period.start}/to={period.end}"
-        for name, table in self.by_name.items():
-            table.coalesce(1).write.mode("overwrite").parquet(lake.path(f"{folder}/{name}"))
-        return lake.path(folder)
-
-
-def report(lake: EventLake, period: Period, now: int) -> ReportTables:
+def report(lake: EventLake, period: Period, now: int) -> dict[str, pa.Table]:
+    """The tables by name. `differences` and `examples` are there only if `reconcile` has been run for this period."""
     since = Period(period.start, now)
     envelopes = once(lake.read(EventKind.ENVELOPE, since), "receipt").where(period.has(F.col("at"))).persist()
-    decided = once(lake.read(EventKind.NOTIFICATION, since), "receipt", "subscription_id")
-    notified = decided.where(period.has(F.col("at"))).persist()
+    decided = lake.read(EventKind.NOTIFICATION, since)
+    notified = once(decided, "receipt", "subscription_id").where(period.has(F.col("at"))).persist()
     tried = lake.read(EventKind.PUSH, since).dropDuplicates(["receipt", "subscription_id", "attempt", "decision"])
     pushes = tried.where(period.has(F.col("at"))).persist()
+    found = lake.differences(period)
     rules = in_force(
-        rule_changes(lake.read(EventKind.RULES, since_ever(now))), lake.read(EventKind.SUBSCRIPTION, since_ever(now))
+        known(lake, EventKind.RULES, period.start, now), known(lake, EventKind.SUBSCRIPTION, period.start, now)
     )
-    return ReportTables({
-        "funnel": funnel(envelopes, notified, pushes),
+    tables = {
+        "notifications": notifications(decided, tried, found, period),
         "latency": latency(pushes, "hour"),
         "latency_whole": latency(pushes),
         "drops": drops(envelopes, notified, pushes),
@@ -105,11 +96,13 @@ def report(lake: EventLake, period: Period, now: int) -> ReportTables:
         "senders": senders(notified),
         "rules": rules_by_hour(rules, period),
         "cost": cost(envelopes, notified, pushes),
-    })  # fmt: skip
-
-
-def since_ever(now: int) -> Period:
-    return Period(0, now)
+    }
+    if found is not None:
+        tables |= {"differences": by_hour(found, period), "examples": examples(found)}
+    collected = {name: table.toArrow() for name, table in tables.items()}
+    for frame in (envelopes, notified, pushes):
+        frame.unpersist()
+    return collected
 
 
 def once(rows: DataFrame, *key: str) -> DataFrame:
@@ -118,23 +111,19 @@ def once(rows: DataFrame, *key: str) -> DataFrame:
     return rows.groupBy(*key).agg(whole).select("last.*")
 
 
-def funnel(envelopes: DataFrame, notified: DataFrame, pushes: DataFrame) -> DataFrame:
-    """`hour, channel, stage, count`: envelopes decided, and by channel what was wanted, queued and delivered."""
-    delivered = pushes.where(F.col("decision") == PushDecision.DELIVERED)
-    wanted = notified.where(~F.col("decision").isin(*REFUSALS))
-    queued = notified.where(F.col("decision") == NotificationDecision.QUEUED)
-    parts = (
-        _staged(envelopes, "envelopes", F.lit("all")),
-        _staged(wanted, "wanted", F.col("channel")),
-        _staged(queued, "queued", F.col("channel")),
-        _staged(delivered, "delivered", F.col("channel")),
-    )
-    return (
-        reduce(DataFrame.unionByName, parts)
-        .groupBy("hour", "channel", "stage")
-        .count()
-        .orderBy("hour", "channel", "stage")
-    )
+def by_hour(found: DataFrame, period: Period) -> DataFrame:
+    """`hour, difference, network, count`."""
+    dated = found.withColumn("at", within(period)).select(hour_of(), "difference", "network")
+    return dated.groupBy("hour", "difference", "network").count().orderBy("hour", "difference", "network")
+
+
+def examples(found: DataFrame) -> DataFrame:
+    """The first few differences of each kind and network, with their evidence; `sender` in hex."""
+    order = Window.partitionBy("difference", "network").orderBy("at", *_WHO)
+    first = found.withColumn("place", F.row_number().over(order)).where(F.col("place") <= EXAMPLES)
+    sender = F.lower(F.hex("sender")).alias("sender")
+    chosen = first.select("difference", "network", "at", *_WHO, "channel", sender, "evidence")
+    return chosen.orderBy("difference", "network", "at", *_WHO)
 
 
 def latency(pushes: DataFrame, *by: str) -> DataFrame:
@@ -142,7 +131,7 @@ def latency(pushes: DataFrame, *by: str) -> DataFrame:
     own = F.coalesce("purpose", F.lit("")).isin(*map(str, own_pushes.BODIES))
     delivered = pushes.where((F.col("decision") == PushDecision.DELIVERED) & ~own)
     values = [F.percentile_approx("latency_ms", share, _ACCURACY).alias(name) for name, share in PERCENTILES.items()]
-    dated = delivered.select(_hour(), "channel", "latency_ms")
+    dated = delivered.select(hour_of(), "channel", "latency_ms")
     return dated.groupBy(*by, "channel").agg(*values, F.count("*").alias("count")).orderBy(*by, "channel")
 
 
@@ -160,7 +149,7 @@ def drops(envelopes: DataFrame, notified: DataFrame, pushes: DataFrame) -> DataF
 def dead_tokens(pushes: DataFrame) -> DataFrame:
     """`hour, channel, subscriptions` whose token turned out to be dead."""
     gone = pushes.where(F.col("decision") == PushDecision.TOKEN_GONE)
-    dated = gone.select(_hour(), "channel", "subscription_id")
+    dated = gone.select(hour_of(), "channel", "subscription_id")
     counted = dated.groupBy("hour", "channel").agg(F.countDistinct("subscription_id").alias("subscriptions"))
     return counted.orderBy("hour", "channel")
 
@@ -207,16 +196,7 @@ def cost(envelopes: DataFrame, notified: DataFrame, pushes: DataFrame) -> DataFr
     return counted.withColumn("dollars", price * F.col("count")).orderBy(F.desc("dollars"))
 
 
-def _staged(rows: DataFrame, stage: str, channel: Column) -> DataFrame:
-    return rows.select(_hour(), channel.alias("channel"), F.lit(stage).alias("stage"))
-
-
 def _ended(rows: DataFrame, stage: str, passed: list[str]) -> DataFrame:
     reason = F.col("reason") if stage == "push" else F.lit(None).cast("string")
     ended = rows.where(~F.col("decision").isin(*passed))
     return ended.select(F.lit(stage).alias("stage"), "decision", reason.alias("reason"))
-
-
-def _hour() -> Column:
-    """The full hour, in UNIX milliseconds."""
-    return (F.floor(F.col("at") / HOUR_MS) * HOUR_MS).alias("hour")

@@ -19,7 +19,9 @@ from clarion.events import SubscriptionChanged
 from clarion.rulesets import Owner, Unchanged
 from clarion.subscriptions import remove
 from clarion.tables import TRANSACTION_SUBSCRIPTIONS, Subscription
-from pipeline.lake import DAY_MS, EventLake, Period
+from pipeline.known import known
+from pipeline.lake import EventLake
+from pipeline.period import DAY_MS, Period
 from pipeline.rules import REMOVED, latest_subscriptions
 from pipeline.schemas import EventKind
 
@@ -44,9 +46,11 @@ class RetireAfter:
 
 def listed(lake: EventLake, now: int, after: RetireAfter) -> DataFrame:
     """`subscription_id, client_id, status, why, since`: what to retire, and since when it has been of no use."""
-    everything = Period(0, now)
-    latest = latest_subscriptions(lake.read(EventKind.SUBSCRIPTION, everything)).where(F.col("status") != REMOVED)
-    ruled = lake.read(EventKind.RULES, everything).groupBy("subscription_id").agg(F.max("at").alias("ruled_at"))
+    states = known(lake, EventKind.SUBSCRIPTION, now, now)
+    latest = latest_subscriptions(states).where(F.col("status") != REMOVED).drop("ruled_at")
+    changes = known(lake, EventKind.RULES, now, now).select("subscription_id", F.col("at").alias("ruled_at"))
+    every = changes.unionByName(states.select("subscription_id", "ruled_at"))
+    ruled = every.groupBy("subscription_id").agg(F.max("ruled_at").alias("ruled_at"))
     notified = lake.read(EventKind.NOTIFICATION, Period(now - after.idle * DAY_MS, now))
     matched = notified.groupBy("subscription_id").agg(F.max("at").alias("matched_at"))
     whole = latest.join(ruled, on="subscription_id", how="left").join(matched, on="subscription_id", how="left")

@@ -16,7 +16,7 @@ from pyspark.sql.types import ArrayType, BinaryType, BooleanType, StringType, St
 
 from clarion.decisions import SubscriptionStatus, Wanted
 from clarion.networks import Rule, network
-from pipeline.lake import FOREVER
+from pipeline.period import FOREVER
 from pipeline.verify import fetched
 
 REMOVED = "removed"
@@ -32,7 +32,7 @@ REFUSALS = tuple(str(wanted) for wanted in Wanted if not wanted.pushes)
 
 _WHO = ("receipt", "subscription_id")
 _QUESTION = ("receipt", "key", "condition", "secret")
-_SAME = ("network", "envelope_id", "sender", "client_id", "channel")
+_SAME = ("network", "envelope_id", "sender", "client_id", "channel", "about")
 _ANSWERS = StructType([
     StructField("receipt", StringType()),
     StructField("key", BinaryType()),
@@ -107,23 +107,31 @@ def latest_subscriptions(changes: DataFrame) -> DataFrame:
 def named(rules: DataFrame, envelopes: DataFrame) -> DataFrame:
     """The rules that name a key of some envelope: of all rules there are, usually few."""
     keys = envelopes.select(F.explode("keys").alias("key")).distinct().persist()
-    return rules.join(_broadcast_if_few(keys), on="key", how="leftsemi")
+    return rules.join(broadcast_if_few(keys), on="key", how="leftsemi")
+
+
+def broadcast_if_few(rows: DataFrame) -> DataFrame:
+    """`rows` are counted first: they are cheap to read again, or persisted."""
+    return F.broadcast(rows) if rows.count() <= BROADCAST_KEYS else rows
 
 
 def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: int = HOT_RULES) -> DataFrame:
     """One row for each receipt, subscription and rule that may have been in force for one of the envelope's keys.
 
-    `envelopes` have `receipt, network, envelope_id, sender, keys, first_at, last_at`: between these two times the
-    live path took its decisions. `rules` are as `in_force` gives them. `certain` says that the rule was in force all
+    `envelopes` have `receipt, network, envelope_id, sender, keys, plain, may, about, first_at, last_at`: between these
+    two times the live path took its decisions. `rules` are as `in_force` gives them. `certain` says that the rule was in force all
     that time, and `grace_ms` before and after; without it the live path may rightly have seen it or not, since an
     index lags behind its table and clocks differ. `place` is the key's among the envelope's. Of a condition that is
-    `secret` only the digest is known.
+    `secret` only the digest is known. `answers` are null where the network has yet to be asked.
     """
     exploded = envelopes.select(
         "receipt",
         "network",
         "envelope_id",
         "sender",
+        "plain",
+        "may",
+        "about",
         "first_at",
         "last_at",
         F.posexplode("keys").alias("place", "key"),
@@ -131,6 +139,7 @@ def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: i
     left, right = salted(exploded, rules, hot_rules)
     overlap = (F.col("since") < F.col("last_at") + grace_ms) & (F.col("until") > F.col("first_at") - grace_ms)
     throughout = (F.col("since") <= F.col("first_at") - grace_ms) & (F.col("until") > F.col("last_at") + grace_ms)
+    condition, secret = F.coalesce("condition", F.lit(b"")), F.col("condition_digest").isNotNull()
     matched = left.join(right, on=["key", "salt"], how="inner").where(overlap)
     return matched.select(
         *_WHO,
@@ -138,8 +147,9 @@ def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: i
         "first_at",
         "place",
         "key",
-        F.coalesce("condition", F.lit(b"")).alias("condition"),
-        F.col("condition_digest").isNotNull().alias("secret"),
+        condition.alias("condition"),
+        secret.alias("secret"),
+        F.when(secret, F.col("may")).when(condition == F.lit(b""), F.array(F.get("plain", "place"))).alias("answers"),
         throughout.alias("certain"),
     )
 
@@ -160,14 +170,18 @@ def salted(envelopes: DataFrame, rules: DataFrame, hot_rules: int) -> tuple[Data
 def with_answers(matched: DataFrame, observed: DataFrame, oversize: str | None) -> DataFrame:
     """What was `asked`, with `answers`: the network's one, or each that it may give if the condition is secret.
 
-    `observed` is the lake's kind. Its bytes are read once more, of those envelopes alone that some rule names.
+    `observed` is the lake's kind. Its bytes are read once more, of those envelopes alone that a condition is about.
     """
     rules = F.collect_set(F.struct("key", "condition", "secret")).alias("rules")
-    asking = matched.groupBy("receipt").agg(F.min("first_at").alias("decided_at"), rules).persist()
-    rows = observed.select("receipt", "network", "raw", "location").join(_broadcast_if_few(asking), on="receipt")
+    unanswered = matched.where(F.col("answers").isNull()).drop("answers")
+    asking = unanswered.groupBy("receipt").agg(F.min("first_at").alias("decided_at"), rules).persist()
+    if asking.isEmpty():
+        return matched
+    rows = observed.select("receipt", "network", "raw", "location").join(broadcast_if_few(asking), on="receipt")
     answers = rows.mapInArrow(partial(answer_batches, oversize=oversize), _ANSWERS)
     once = answers.dropDuplicates(list(_QUESTION))
-    return matched.join(once, on=list(_QUESTION), how="left")
+    answered = unanswered.join(once, on=list(_QUESTION), how="left")
+    return matched.where(F.col("answers").isNotNull()).unionByName(answered)
 
 
 def expected(answered: DataFrame) -> DataFrame:
@@ -216,11 +230,6 @@ def _answers(row: dict[str, object], raw: bytes) -> Iterator[dict[str, object]]:
         known = Rule(rule["key"], rule["condition"])
         answers = shown_by.may_want(envelope) if rule["secret"] else [shown_by.wants(envelope, known, at)]
         yield {"receipt": row["receipt"], **rule, "answers": [str(wanted) for wanted in answers]}
-
-
-def _broadcast_if_few(rows: DataFrame) -> DataFrame:
-    """`rows` are persisted, since they are counted first."""
-    return F.broadcast(rows) if rows.count() <= BROADCAST_KEYS else rows
 
 
 def _in_order() -> tuple[Column, ...]:

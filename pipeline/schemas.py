@@ -1,6 +1,4 @@
-"""The kinds of events in the lake and what their rows hold. docs/lake.md describes them for people."""
-
-from enum import StrEnum
+"""The rows of the lake as Spark knows them. docs/lake.md describes them for people, `pipeline.columns` for all others."""
 
 from pyspark.sql.types import (
     ArrayType,
@@ -14,106 +12,51 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from pipeline.columns import COLUMNS, EventKind, Type
+
+__all__ = ["DIFFERENCE", "PLAN", "RULE", "SCHEMAS", "VERSION", "EventKind"]
+
 VERSION = 1
+_TEXT, _LONG, _BYTES = StringType(), LongType(), BinaryType()
+RULE = StructType([
+    StructField("key", _BYTES),
+    StructField("condition", _BYTES),
+    StructField("condition_digest", _BYTES),
+])  # fmt: skip
+_TYPES: dict[Type, DataType] = {
+    Type.TEXT: _TEXT,
+    Type.LONG: _LONG,
+    Type.INT: IntegerType(),
+    Type.BYTES: _BYTES,
+    Type.FLAG: BooleanType(),
+    Type.RULES: ArrayType(RULE),
+}
 
-
-class EventKind(StrEnum):
-    """The word in a line's `event`, and the folder of its Parquet."""
-
-    OBSERVED = "observed"
-    ENVELOPE = "envelope"
-    NOTIFICATION = "notification"
-    PUSH = "push"
-    SUBSCRIPTION = "subscription"
-    RULES = "rules"
-    LIMITS = "limits"
+SCHEMAS = {
+    kind: StructType([StructField(each.name, _TYPES[each.type], nullable=not each.needed) for each in columns])
+    for kind, columns in COLUMNS.items()
+}
 
 
 def _field(name: str, kind: DataType, *, needed: bool = True) -> StructField:
     return StructField(name, kind, nullable=not needed)
 
 
-_TEXT, _LONG, _INT, _BYTES, _FLAG = StringType(), LongType(), IntegerType(), BinaryType(), BooleanType()
-_EVENT = [_field("at", _LONG), _field("network", _TEXT)]
-RULE = StructType([
-    StructField("key", _BYTES),
-    StructField("condition", _BYTES),
-    StructField("condition_digest", _BYTES),
+DIFFERENCE = StructType([
+    _field("difference", _TEXT),
+    _field("evidence", _TEXT, needed=False),
+    _field("receipt", _TEXT),
+    _field("subscription_id", _TEXT, needed=False),
+    _field("network", _TEXT, needed=False),
+    _field("envelope_id", _BYTES, needed=False),
+    _field("sender", _BYTES, needed=False),
+    _field("client_id", _BYTES, needed=False),
+    _field("key", _BYTES, needed=False),
+    _field("channel", _TEXT, needed=False),
+    _field("wanted", _TEXT, needed=False),
+    _field("at", _LONG, needed=False),
 ])  # fmt: skip
-
-SCHEMAS: dict[EventKind, StructType] = {
-    EventKind.OBSERVED: StructType([
-        *_EVENT,
-        _field("receipt", _TEXT),
-        _field("observed_at", _LONG),
-        _field("raw", _BYTES, needed=False),
-        _field("location", _TEXT, needed=False),
-    ]),
-    EventKind.ENVELOPE: StructType([
-        *_EVENT,
-        _field("receipt", _TEXT),
-        _field("envelope_id", _BYTES, needed=False),
-        _field("decision", _TEXT),
-        _field("observed_at", _LONG),
-        _field("sender", _BYTES, needed=False),
-        _field("reason", _TEXT, needed=False),
-    ]),
-    EventKind.NOTIFICATION: StructType([
-        *_EVENT,
-        _field("receipt", _TEXT),
-        _field("envelope_id", _BYTES),
-        _field("decision", _TEXT),
-        _field("subscription_id", _TEXT),
-        _field("client_id", _BYTES),
-        _field("channel", _TEXT),
-        _field("sender", _BYTES, needed=False),
-        _field("key", _BYTES),
-        _field("order", _LONG, needed=False),
-        _field("judged_at", _LONG, needed=False),
-        _field("counted", _FLAG, needed=False),
-        _field("own", _FLAG, needed=False),
-    ]),
-    EventKind.PUSH: StructType([
-        *_EVENT,
-        _field("receipt", _TEXT),
-        _field("envelope_id", _BYTES),
-        _field("decision", _TEXT),
-        _field("purpose", _TEXT, needed=False),
-        _field("subscription_id", _TEXT),
-        _field("channel", _TEXT),
-        _field("attempt", _INT),
-        _field("latency_ms", _LONG),
-        _field("status", _INT, needed=False),
-        _field("reason", _TEXT, needed=False),
-        _field("provider_id", _TEXT, needed=False),
-    ]),
-    EventKind.SUBSCRIPTION: StructType([
-        *_EVENT,
-        _field("subscription_id", _TEXT),
-        _field("client_id", _BYTES),
-        _field("channel", _TEXT),
-        _field("status", _TEXT),
-        _field("status_reason", _TEXT, needed=False),
-        _field("generation", _LONG),
-        _field("revision", _LONG),
-    ]),
-    EventKind.RULES: StructType([
-        *_EVENT,
-        _field("change", _TEXT),
-        _field("subscription_id", _TEXT),
-        _field("generation", _LONG),
-        _field("revision", _LONG),
-        _field("rules", ArrayType(RULE)),
-    ]),
-    EventKind.LIMITS: StructType([
-        *_EVENT,
-        _field("count", _LONG, needed=False),
-        _field("window", _LONG, needed=False),
-        _field("cooldown", _LONG, needed=False),
-        _field("cap", _LONG),
-        _field("cap_window", _LONG),
-    ]),
-}  # fmt: skip
+"""What `reconcile` finds."""
 
 PLAN = StructType([
     _field("run", _TEXT),

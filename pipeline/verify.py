@@ -17,8 +17,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
 from clarion.decisions import EnvelopeDecision
-from clarion.networks import Malformed, Network, network
-from pipeline.lake import Period, filesystem
+from clarion.networks import Malformed, Network, Rule, network
+from pipeline.files import filesystem
+from pipeline.period import Period
 
 GONE = "its object is gone"
 """The flaw of an envelope that was too large for a message and whose bytes are no longer where they were put."""
@@ -33,6 +34,8 @@ VERIFIED = StructType([
     StructField("keys", ArrayType(BinaryType())),
     StructField("expires_at", LongType()),
     StructField("flaw", StringType()),
+    StructField("plain", ArrayType(StringType())),
+    StructField("may", ArrayType(StringType())),
 ])  # fmt: skip
 _READ = pa.schema([
     ("receipt", pa.string()),
@@ -47,13 +50,17 @@ _CARRIED = _READ.names[:-1]
 _ROWS = 1_000
 
 
-type _Fact = tuple[bytes | None, bytes | None, Sequence[bytes], int | None, str | None]
+type _Fact = tuple[
+    bytes | None, bytes | None, Sequence[bytes], int | None, str | None, Sequence[str], Sequence[str] | None
+]
 
 
 class Facts(NamedTuple):
     """What envelopes' bytes say, a column each: never anything that depends on when it is looked at.
 
-    `flaw` is the decision that the bytes alone lead to, or None.
+    `flaw` is the decision that the bytes alone lead to, or None. Of a genuine envelope, `plain` are the answers to rules
+    without a condition, one for each of its keys, and `may` those that its network may give to a secret condition, if it
+    has such.
     """
 
     envelope_id: list[bytes | None]
@@ -61,6 +68,8 @@ class Facts(NamedTuple):
     keys: list[Sequence[bytes]]
     expires_at: list[int | None]
     flaw: list[str | None]
+    plain: list[Sequence[str]]
+    may: list[Sequence[str] | None]
 
 
 def verified(files: DataFrame, observed: Period, oversize: str | None = None) -> DataFrame:
@@ -76,7 +85,7 @@ def facts(names: Sequence[str], raws: Sequence[bytes | None]) -> Facts:
     """Of the envelopes that the networks of these names showed. None among them has the flaw `GONE`."""
     networks = {name: network(name) for name in set(names)}
     rows = [_fact(networks[name], raw) for name, raw in zip(names, raws, strict=True)]
-    return Facts(*map(list, zip(*rows, strict=True))) if rows else Facts([], [], [], [], [])
+    return Facts(*map(list, zip(*rows, strict=True))) if rows else Facts(*([] for _ in Facts._fields))
 
 
 def fetched(root: str | None, raws: Iterable[bytes | None], locations: Iterable[str | None]) -> Iterator[bytes | None]:
@@ -90,12 +99,16 @@ def fetched(root: str | None, raws: Iterable[bytes | None], locations: Iterable[
 
 def _fact(shown_by: Network, raw: bytes | None) -> _Fact:
     if raw is None:
-        return None, None, (), None, GONE
+        return None, None, (), None, GONE, (), None
     try:
         envelope = shown_by.decode(raw)
     except Malformed:
-        return None, None, (), None, EnvelopeDecision.MALFORMED
-    return envelope.id, envelope.sender, envelope.keys, envelope.expires_at, shown_by.verify(envelope)
+        return None, None, (), None, EnvelopeDecision.MALFORMED, (), None
+    known = envelope.id, envelope.sender, envelope.keys, envelope.expires_at
+    if flaw := shown_by.verify(envelope):
+        return *known, flaw, (), None
+    plain = [shown_by.wants(envelope, Rule(key), 0) for key in envelope.keys]
+    return *known, None, plain, list(shown_by.may_want(envelope)) if shown_by.secret_conditions else None
 
 
 def _verify_files(
@@ -141,16 +154,22 @@ def _verify_rows(rows: pa.RecordBatch, oversize: str | None) -> pa.RecordBatch:
     if rows.column("raw").null_count:
         raws = list(fetched(oversize, raws, rows.column("location").to_pylist()))
     found = facts(rows.column("network").to_pylist(), raws)
-    ends = pa.array(accumulate(map(len, found.keys), initial=0), pa.int32())
     columns = [
         *(rows.column(name) for name in _CARRIED),
         pa.array(found.envelope_id, pa.binary()),
         pa.array(found.sender, pa.binary()),
-        pa.ListArray.from_arrays(ends, pa.array(chain.from_iterable(found.keys), pa.binary())),
+        _lists(found.keys, pa.binary()),
         pa.array(found.expires_at, pa.int64()),
         pa.array(found.flaw, pa.string()),
+        _lists(found.plain, pa.string()),
+        pa.array(found.may, pa.list_(pa.string())),
     ]
     return pa.RecordBatch.from_arrays(columns, names=VERIFIED.names)
+
+
+def _lists(values: Sequence[Sequence[object]], kind: pa.DataType) -> pa.ListArray:
+    ends = pa.array(accumulate(map(len, values), initial=0), pa.int32())
+    return pa.ListArray.from_arrays(ends, pa.array(chain.from_iterable(values), kind))
 
 
 def _read(root: str, location: str) -> bytes | None:

@@ -104,7 +104,8 @@ def _readable(arn: Any, statement: Mapping[str, Any], resources: Mapping[str, An
             return _named(reference, "".join(rest))
         case {"Ref": _}:
             service = statement["Condition"]["StringEquals"]["kms:ViaService"]
-            assert statement["Condition"] == {"StringEquals": {"kms:ViaService": service}}, statement
+            own = {"kms:ViaService": service, "aws:ResourceAccount": {"Ref": "AWS::AccountId"}}
+            assert statement["Condition"] == {"StringEquals": own}, statement
             return f"key by way of {service.split('.')[0]}"
         case {"Fn::GetAtt": [logical, _]}:
             properties = resources[logical]["Properties"]

@@ -20,7 +20,7 @@ WRITTEN = ("layers/core/clarion/messages.py", "layers/core/clarion/tables.py")
 """What is written for another version to read."""
 SHAPES = 5
 """To be raised with a change that the version before can't read. Nothing is compared across it, until 1.0."""
-STACKS = 2
+STACKS = 3
 """To be raised with a change that can't be deployed over the version before. No upgrade across it is tried, until 1.0."""
 
 

@@ -7,6 +7,7 @@ https://github.com/opencontainers/distribution-spec/blob/main/spec.md, https://d
 import re
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Self
 
 import httpx
@@ -73,6 +74,17 @@ class Image:
         if not answer.is_success:
             raise RegistryError(f"{self}: the registry answers {answer.status_code}")
         return answer
+
+
+def pin(dockerfile: Path) -> str | None:
+    """Write the digest that the tag has now; returns it if the file had another, or none. Raise `RegistryError`."""
+    text = dockerfile.read_text()
+    image = Image.read(text)
+    resolved = image.resolved()
+    if resolved == image:
+        return None
+    dockerfile.write_text(resolved.write(text))
+    return resolved.digest
 
 
 def _token(client: httpx.Client, challenge: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from base_image import Image, RegistryError
+from base_image import RegistryError, pin
 from infra.image import DOCKERFILE
 from lock import out_of_date
 
@@ -42,14 +42,23 @@ def release() -> Version:
     check_changelog(version)
     check_locks()
     check_base()
+    commit = git("rev-parse", "HEAD")
     check_gate()
-    git("tag", "--annotate", f"v{version}", "--message", f"Clarion {version}")
+    check_unmoved(commit)
+    git("tag", "--annotate", f"v{version}", "--message", f"Clarion {version}", commit)
     return version
 
 
 def check_tree() -> None:
     if changed := git("status", "--porcelain"):
         raise NotReleasableError(f"commit or remove {changed.split()[1]}, and whatever else `git status` shows")
+
+
+def check_unmoved(commit: str) -> None:
+    """What is tagged is what the gate has seen."""
+    check_tree()
+    if git("rev-parse", "HEAD") != commit:
+        raise NotReleasableError(f"HEAD was {commit} when the gate began: run this again")
 
 
 def check_tags(version: Version) -> None:
@@ -73,12 +82,8 @@ def check_locks() -> None:
 
 def check_base() -> None:
     """The digest goes into the Dockerfile, so that what is built is what the gate has seen committed."""
-    dockerfile = ROOT / DOCKERFILE
-    pinned = Image.read(dockerfile.read_text())
-    resolved = pinned.resolved()
-    if resolved != pinned:
-        dockerfile.write_text(resolved.write(dockerfile.read_text()))
-        raise NotReleasableError(f"{DOCKERFILE} is now pinned to {resolved.digest}: commit that, and run this again")
+    if digest := pin(ROOT / DOCKERFILE):
+        raise NotReleasableError(f"{DOCKERFILE} is now pinned to {digest}: commit that, and run this again")
 
 
 def check_gate() -> None:

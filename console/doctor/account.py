@@ -13,7 +13,7 @@ BOOTSTRAP = "make bootstrap ACCOUNT={account} REGION={region}"
 ANOTHER = 'name one that is good: CONTEXT="certificate_arn=…"'
 
 
-def bootstrap(plan: DeploymentPlan, account: str, region: str) -> Iterator[Check]:
+def check_bootstrap(plan: DeploymentPlan, account: str, region: str) -> Iterator[Check]:
     make = BOOTSTRAP.format(account=account, region=region)
     for needed in sorted({stack.bootstrap for stack in plan.stacks if stack.bootstrap}):
         there = _version(needed)
@@ -48,7 +48,7 @@ def domains(plan: DeploymentPlan) -> Iterator[Domain]:
             yield Domain(alias, config["ViewerCertificate"]["AcmCertificateArn"])
 
 
-def certificates(plan: DeploymentPlan) -> Iterator[Check]:
+def check_certificates(plan: DeploymentPlan) -> Iterator[Check]:
     acm = boto3.client("acm")
     for domain in sorted(set(domains(plan))):
         name = f"certificate of {domain.name}"

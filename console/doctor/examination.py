@@ -7,9 +7,9 @@ import boto3
 
 from console import deployment
 from console.deployment import Deployment
-from console.doctor import account, credentials, deployed, names, quotas, stacks
+from console.doctor import account, credentials, deployed, names, parameters, providers, quotas, stacks
 from console.doctor.plan import DeploymentPlan
-from console.doctor.report import Check, Diagnosis, looked
+from console.doctor.report import Check, Diagnosis, with_refusal
 from console.faults import Trouble
 from console.output import progress
 from console.send_test import TestDevice
@@ -40,20 +40,21 @@ def _before(plan: DeploymentPlan, account_id: str, region: str) -> Iterator[Chec
             raise Trouble(f"{stack.name} goes to account {stack.account}: set AWS_PROFILE to one of that account")
         if stack.region not in {None, region}:
             raise Trouble(f"{stack.name} goes to {stack.region}: set AWS_DEFAULT_REGION={stack.region}")
-    yield from looked("bootstrap", partial(account.bootstrap, plan, account_id, region))
-    yield from looked("stacks", partial(stacks.look, plan))
+    yield from with_refusal("bootstrap", partial(account.check_bootstrap, plan, account_id, region))
+    yield from with_refusal("stacks", partial(stacks.check_stacks, plan))
     owned = cache(partial(stacks.owned, plan))
-    yield from looked("names", lambda: names.look(plan, owned()))
-    yield from looked("quotas", lambda: quotas.look(plan, owned()))
-    yield from looked("certificate", partial(account.certificates, plan))
+    yield from with_refusal("parameters", partial(parameters.check_parameters, plan))
+    yield from with_refusal("names", lambda: names.check_names(plan, owned()))
+    yield from with_refusal("quotas", lambda: quotas.check_quotas(plan, owned()))
+    yield from with_refusal("certificate", partial(account.check_certificates, plan))
 
 
 def _after(here: Deployment, *, try_providers: bool, device: TestDevice | None) -> Iterator[Check]:
-    yield from looked("secrets", partial(credentials.filled_in, here))
+    yield from with_refusal("secrets", partial(credentials.check_secrets, here))
     if try_providers:
-        yield from looked("providers", partial(credentials.tried, here))
-    yield from looked("alarms", partial(deployed.mail, here))
-    yield from looked("api", partial(deployed.api, here))
-    yield from looked("status", partial(deployed.work, here))
+        yield from with_refusal("providers", partial(providers.check_credentials, here))
+    yield from with_refusal("alarms", partial(deployed.check_alarm_receivers, here))
+    yield from with_refusal("api", partial(deployed.check_api, here))
+    yield from with_refusal("status", partial(deployed.check_status, here))
     if device:
-        yield from looked("test push", partial(deployed.push, here, device))
+        yield from with_refusal("test push", partial(deployed.check_push, here, device))

@@ -48,11 +48,6 @@ def _queues(prefix: str) -> Iterator[str]:
         yield from map(_last, page.get("QueueUrls", []))
 
 
-def _buckets(prefix: str) -> Iterator[str]:
-    for page in boto3.client("s3").get_paginator("list_buckets").paginate(Prefix=prefix):
-        yield from (bucket["Name"] for bucket in page["Buckets"])
-
-
 def _last(url: str) -> str:
     return url.rpartition("/")[2]
 
@@ -68,16 +63,15 @@ NAMED = (
     Named("AWS::SecretsManager::Secret", "Name", "secrets", _secrets, secret_name),
     Named("AWS::Logs::LogGroup", "LogGroupName", "log groups", _log_groups),
     Named("AWS::SQS::Queue", "QueueName", "queues", _queues, _last),
-    Named("AWS::S3::Bucket", "BucketName", "buckets", _buckets),
 )
 
 
-def look(plan: DeploymentPlan, owned: Owned) -> Iterator[Check]:
+def check_names(plan: DeploymentPlan, owned: Owned) -> Iterator[Check]:
     for named in NAMED:
         wanted = {name for each in plan.resources(named.kind) if isinstance(name := each.get(named.attribute), str)}
         own = {named.name(each) for each in owned.get(named.kind, ())}
         if to_be_given := wanted - own:
-            yield _judged(named, to_be_given & _existing(named, to_be_given, f"clarion-{plan.stage}-"))
+            yield _check_taken(named, to_be_given & _existing(named, to_be_given, f"clarion-{plan.stage}-"))
 
 
 def _existing(named: Named, names: set[str], prefix: str) -> set[str]:
@@ -87,7 +81,7 @@ def _existing(named: Named, names: set[str], prefix: str) -> set[str]:
     }
 
 
-def _judged(named: Named, taken: set[str]) -> Check:
+def _check_taken(named: Named, taken: set[str]) -> Check:
     name = f"names of {named.words}"
     if not taken:
         return Check(name=name, found="free")

@@ -12,41 +12,43 @@ UNRESERVED = 100
 SPOT = "FARGATE_SPOT"
 
 
-def fed(plan: DeploymentPlan) -> int:
+def fed_by_queues(plan: DeploymentPlan) -> int:
     """How many functions at once the queues feed at most."""
     sources = plan.resources("AWS::Lambda::EventSourceMapping")
     return sum(int(source["ScalingConfig"]["MaximumConcurrency"]) for source in sources)
 
 
-def called(plan: DeploymentPlan) -> int:
+def called_by_the_api(plan: DeploymentPlan) -> int:
     """How many the API calls: two for each request."""
     stages = plan.resources("AWS::ApiGatewayV2::Stage")
     rate = sum(float(stage["DefaultRouteSettings"]["ThrottlingRateLimit"]) for stage in stages)
     return round(2 * rate * REQUEST_S)
 
 
-def reserved(plan: DeploymentPlan) -> int:
-    """How many are set aside for the API."""
+def set_aside(plan: DeploymentPlan) -> int:
+    """How many are kept for the API alone."""
     functions = plan.resources("AWS::Lambda::Function")
     return sum(int(function.get("ReservedConcurrentExecutions", 0)) for function in functions)
 
 
-def at_once(plan: DeploymentPlan) -> int:
-    set_aside = reserved(plan)
-    return max(fed(plan), UNRESERVED) + set_aside if set_aside else fed(plan) + called(plan)
+def functions_at_once(plan: DeploymentPlan) -> int:
+    reserved = set_aside(plan)
+    return (
+        max(fed_by_queues(plan), UNRESERVED) + reserved if reserved else fed_by_queues(plan) + called_by_the_api(plan)
+    )
 
 
-def processors(*, spot: bool) -> Callable[[DeploymentPlan], float]:
+def fargate_processors(*, spot: bool) -> Callable[[DeploymentPlan], float]:
     """Of the services' tasks, while a deployment runs the new ones beside the old."""
 
     def needed(plan: DeploymentPlan) -> float:
         services = ((stack, each) for stack in plan.stacks for each in stack.resources("AWS::ECS::Service"))
-        return sum(_processors(stack, service) for stack, service in services if _is_spot(service) is spot)
+        return sum(_of_service(stack, service) for stack, service in services if _is_spot(service) is spot)
 
     return needed
 
 
-def _processors(stack: PlannedStack, service: Mapping[str, Any]) -> float:
+def _of_service(stack: PlannedStack, service: Mapping[str, Any]) -> float:
     task = stack.template["Resources"][service["TaskDefinition"]["Ref"]]["Properties"]
     tasks = service["DesiredCount"] * service["DeploymentConfiguration"]["MaximumPercent"] / 100
     return float(tasks * int(task["Cpu"]) / 1024)
@@ -56,7 +58,7 @@ def _is_spot(service: Mapping[str, Any]) -> bool:
     return any(each["CapacityProvider"] == SPOT for each in service.get("CapacityProviderStrategy", []))
 
 
-def workers(plan: DeploymentPlan) -> float:
-    """Processors of the largest job of Spark's: one runs at a time."""
+def spark_processors(plan: DeploymentPlan) -> float:
+    """Of the largest job: one runs at a time."""
     applications = plan.resources("AWS::EMRServerless::Application")
     return max((float(each["MaximumCapacity"]["Cpu"].removesuffix(" vCPU")) for each in applications), default=0)

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import boto3
 from botocore.exceptions import ClientError
 
 from console.doctor import needs
 from console.doctor.plan import DeploymentPlan
-from console.doctor.report import Check, looked
+from console.doctor.report import Check, with_refusal
 from console.doctor.stacks import Owned
 
 RAISE = "aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code} --desired-value {value}"
@@ -17,8 +17,18 @@ UNKNOWN = "NoSuchResourceException"
 """Service Quotas' answer for a quota of which the account has no value of its own."""
 
 
+class Demand(Protocol):
+    """What a quota bounds."""
+
+    def needed(self, plan: DeploymentPlan, owned: Owned) -> float:
+        """More than there is."""
+
+    def used(self) -> int | None:
+        """Of what the account has been granted; None where that is no number that AWS lists."""
+
+
 class Listing(NamedTuple):
-    """Where all that there are of a kind are listed: the member of the answers to an operation."""
+    """As many as are listed of a kind: in the member of the answers to an operation."""
 
     kind: str
     service: Any
@@ -26,26 +36,36 @@ class Listing(NamedTuple):
     member: str
     options: Mapping[str, Any] = MappingProxyType({})
 
-    def counted(self) -> int:
+    def needed(self, plan: DeploymentPlan, owned: Owned) -> float:
+        """What is there already is not needed once more."""
+        return len(list(plan.resources(self.kind))) - len(owned.get(self.kind, ()))
+
+    def used(self) -> int:
         client = boto3.client(self.service)
         if not client.can_paginate(self.operation):
             return len(getattr(client, self.operation)(**self.options)[self.member])
         return sum(len(page[self.member]) for page in client.get_paginator(self.operation).paginate(**self.options))
 
 
+class AtOnce(NamedTuple):
+    """As much as the deployment runs at once, by its plan."""
+
+    of: Callable[[DeploymentPlan], float]
+
+    def needed(self, plan: DeploymentPlan, _: Owned) -> float:
+        return self.of(plan)
+
+    def used(self) -> None:
+        """What else the account runs is not looked at."""
+
+
 class AccountQuota(NamedTuple):
-    """Service Quotas knows it by `service` and `code`. It bounds `of`: how many are listed, or what the plan needs at once."""
+    """Service Quotas knows it by `service` and `code`."""
 
     name: str
     service: str
     code: str
-    of: Listing | Callable[[DeploymentPlan], float]
-
-    def needed(self, plan: DeploymentPlan, owned: Owned) -> float:
-        """What is there already is not needed once more."""
-        if isinstance(self.of, Listing):
-            return len(list(plan.resources(self.of.kind))) - len(owned.get(self.of.kind, ()))
-        return self.of(plan)
+    demand: Demand
 
 
 TABLES = Listing("AWS::DynamoDB::GlobalTable", "dynamodb", "list_tables", "TableNames")
@@ -67,10 +87,10 @@ ENDPOINTS = Listing(
 )
 ADDRESSES = Listing("AWS::EC2::EIP", "ec2", "describe_addresses", "Addresses")
 QUOTAS = (
-    AccountQuota("Lambda functions at once", "lambda", "L-B99A9384", needs.at_once),
-    AccountQuota("processors of Fargate", "fargate", "L-3032A538", needs.processors(spot=False)),
-    AccountQuota("processors of Fargate Spot", "fargate", "L-36FBB829", needs.processors(spot=True)),
-    AccountQuota("processors of EMR Serverless", "emr-serverless", "L-D05C8A75", needs.workers),
+    AccountQuota("Lambda functions at once", "lambda", "L-B99A9384", AtOnce(needs.functions_at_once)),
+    AccountQuota("processors of Fargate", "fargate", "L-3032A538", AtOnce(needs.fargate_processors(spot=False))),
+    AccountQuota("processors of Fargate Spot", "fargate", "L-36FBB829", AtOnce(needs.fargate_processors(spot=True))),
+    AccountQuota("processors of EMR Serverless", "emr-serverless", "L-D05C8A75", AtOnce(needs.spark_processors)),
     AccountQuota("VPCs", "vpc", "L-F678F1CE", VPCS),
     AccountQuota("internet gateways", "vpc", "L-A4707A72", GATEWAYS),
     AccountQuota("gateway endpoints", "vpc", "L-1B52E74A", ENDPOINTS),
@@ -81,25 +101,26 @@ QUOTAS = (
 """`aws service-quotas list-aws-default-service-quotas --service-code SERVICE` lists the codes."""
 
 
-def look(plan: DeploymentPlan, owned: Owned) -> Iterator[Check]:
+def check_quotas(plan: DeploymentPlan, owned: Owned) -> Iterator[Check]:
     for quota in QUOTAS:
-        needed = quota.needed(plan, owned)
+        needed = quota.demand.needed(plan, owned)
         if needed > 0:
-            yield from _of_quota(quota, needed)
+            yield from _check_quota(quota, needed)
 
 
-def _of_quota(quota: AccountQuota, needed: float) -> Iterator[Check]:
+def _check_quota(quota: AccountQuota, needed: float) -> Iterator[Check]:
     name = f"quota of {quota.name}"
-    return looked(name, lambda: [_judged(name, quota, needed)])
+    return with_refusal(name, lambda: [_check_allowed(name, quota, needed)])
 
 
-def _judged(name: str, quota: AccountQuota, needed: float) -> Check:
+def _check_allowed(name: str, quota: AccountQuota, needed: float) -> Check:
     allowed = _allowed(quota)
     if allowed is None:
         return Check(name=name, found=f"{needed:g} needed; Service Quotas does not know it here")
-    used = quota.of.counted() if isinstance(quota.of, Listing) else 0
-    in_use = f", {used} of {allowed:,.0f} in use" if isinstance(quota.of, Listing) else f" of {allowed:,.0f}"
-    todo = None if used + needed <= allowed else _raise(quota, used + needed)
+    used = quota.demand.used()
+    in_use = f" of {allowed:,.0f}" if used is None else f", {used} of {allowed:,.0f} in use"
+    wanted = needed + (used or 0)
+    todo = None if wanted <= allowed else _raise(quota, wanted)
     return Check(name=name, found=f"{needed:g} needed{in_use}", todo=todo)
 
 

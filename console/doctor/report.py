@@ -42,9 +42,9 @@ class Diagnosis(Report):
         return Group(head, "", *self.checks, "", verdict)
 
 
-def looked(name: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]:
-    """What a look finds. One that AWS refuses is a finding, and hides none of the others."""
+def with_refusal(name: str, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
+    """What `check` yields. That AWS refuses what it asks is a finding, too, and hides none of the others."""
     try:
-        yield from look()
+        yield from check()
     except AwsError as error:
         yield Check(name=name, found=explained(error), todo=PERMISSIONS)

@@ -13,7 +13,7 @@ from api.problems import Problem, ProblemKind, contended
 from api.quotas import Rate
 from api.worker import ClientWorker
 from clarion.faults import AWS_ERRORS, describe
-from clarion.secrets import Secret, SecretError, SharedSecret
+from clarion.secrets import OriginSecret, Secret, SecretError
 from clarion.tables import met_transaction
 
 type Event = Mapping[str, Any]
@@ -37,12 +37,12 @@ def deadline(seconds: float | None = None) -> float:
     return time.monotonic() + min(REQUEST_SECONDS if seconds is None else seconds, REQUEST_SECONDS)
 
 
-def check_origin(event: Event, secret: Secret[SharedSecret] | None) -> None:
+def check_origin(event: Event, secret: Secret[OriginSecret] | None) -> None:
     """Refuse what came around CloudFront, where each address is limited; without a secret, any may pass."""
     if secret is None:
         return
-    expected = secret.get().secret.get_secret_value()
-    if not compare_digest(event["headers"].get(ORIGIN_HEADER, "").encode(), expected.encode()):
+    sent = event["headers"].get(ORIGIN_HEADER, "").encode()
+    if not any(compare_digest(sent, accepted) for accepted in secret.get().accepted):
         raise Problem(ProblemKind.NO_ROUTE)
 
 

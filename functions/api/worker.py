@@ -20,7 +20,7 @@ from clarion.clock import now_ms
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.metrics import Metric, metrics_of
 from clarion.rulesets import Owner, RuleSets
-from clarion.secrets import Secret, SharedSecret
+from clarion.secrets import OriginSecret, Secret, SharedSecret
 from clarion.tables import bind
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ClientWorker:
     cleanup: CleanupQueue
     sqs: "SQSClient"
     events: EventLog
-    origin: Secret[SharedSecret] | None = None
+    origin: Secret[OriginSecret] | None = None
     kept_beside: type[Model] | None = None
     now: Callable[[], int] = field(default=now_ms)
     service: str = "api"
@@ -77,7 +77,7 @@ class ClientWorker:
             cleanup=cleanup,
             sqs=sqs,
             events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), sqs, settings)),
-            origin=_shared(settings.origin_secret_id) if settings.origin_secret_id else None,
+            origin=_secret(settings.origin_secret_id, OriginSecret) if settings.origin_secret_id else None,
             kept_beside=kept_beside,
         )
 
@@ -160,8 +160,8 @@ def current() -> ApiRequest:
 def _login(settings: ApiSettings) -> Login | None:
     if settings.login_secret_id is None or settings.login_domain is None:
         return None
-    return Login(settings.login_domain, _shared(settings.login_secret_id))
+    return Login(settings.login_domain, _secret(settings.login_secret_id, SharedSecret))
 
 
-def _shared(secret_id: str) -> Secret[SharedSecret]:
-    return Secret(boto3.client("secretsmanager"), secret_id, SharedSecret)
+def _secret[Value: SharedSecret](secret_id: str, model: type[Value]) -> Secret[Value]:
+    return Secret(boto3.client("secretsmanager"), secret_id, model)

@@ -92,7 +92,8 @@ def schedule_retry(attempt: Attempt, now: float, max_receives: int | None) -> No
     if now + seconds >= useful_until(attempt.message):
         attempt.verdict = Stale(reason=verdict.reason, status=verdict.status)
     elif last or attempt.token_faults >= MAX_TOKEN_FAULTS:
-        attempt.verdict = Refused(reason=verdict.reason, status=verdict.status)
+        token_fault = isinstance(verdict, Misconfigured) and not verdict.whole_app
+        attempt.verdict = Refused(reason=verdict.reason, status=verdict.status, token_fault=token_fault)
     else:
         attempt.delay = seconds
 

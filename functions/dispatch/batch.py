@@ -47,6 +47,8 @@ class BatchReport:
     decisions: Counter[PushDecision] = field(default_factory=Counter)
     latencies: list[int] = field(default_factory=list)
     own_delivered: int = 0
+    token_faults: int = 0
+    """How many of the refused may have been so for their tokens' own fault."""
     faults: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many messages wait until somebody fixes the app."""
 
@@ -209,6 +211,8 @@ class Dispatcher:
                     report.own_delivered += 1
                 else:
                     report.latencies.append(event.latency_ms)
+            if isinstance(attempt.verdict, Refused):
+                report.token_faults += attempt.verdict.token_fault
             if isinstance(attempt.verdict, Misconfigured):
                 app = attempt.row.app if attempt.row else None
                 report.faults[app or self.apps.first, attempt.verdict.reason] += 1

@@ -80,7 +80,10 @@ def _apps(settings: DispatchSettings, transport: Transport, session: Session) ->
 def _record(report: BatchReport, lost: int, metrics: EphemeralMetrics) -> None:
     if report.own_delivered:
         metrics.add_metric(Metric.OWN_PUSHES_DELIVERED, MetricUnit.Count, report.own_delivered)
-    for decision, count in (report.decisions - Counter({PushDecision.DELIVERED: report.own_delivered})).items():
+    if report.token_faults:
+        metrics.add_metric(Metric.TOKEN_FAULTS, MetricUnit.Count, report.token_faults)
+    apart = Counter({PushDecision.DELIVERED: report.own_delivered, PushDecision.REFUSED: report.token_faults})
+    for decision, count in (report.decisions - apart).items():
         metrics.add_metric(decided(decision), MetricUnit.Count, count)
     for latency in report.latencies:
         metrics.add_metric(Metric.LATENCY, MetricUnit.Milliseconds, latency)

@@ -24,12 +24,13 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from clarion.claims import lasts_until
 from clarion.decisions import NotificationDecision
 from clarion.limiter import Admitted, Limit, Window, count, judge, judged_at, mark_of, remembered_since
 from clarion.networks import network
 from clarion.tables import pair_scope
 from match.caps import Caps
-from match.claims import Claim, ClaimRequest, Claims, lasts_until
+from match.claims import Claim, ClaimRequest, Claims
 from match.matching import Match
 from match.windows import Pair, StoredWindow, Windows
 

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_dynamodb.type_defs import PutItemOutputTypeDef
 
-LONGEST = 30 * 24 * 3600
-"""Seconds. An envelope that never expires is pushed again if a node shows it as new after more than this."""
-SLACK = 3600
-"""Seconds that a claim outlives its envelope, for retries and clocks: from its expiry on no node shows it as new."""
 _HELD = "#holder = :holder AND #ttl > :now"
 _FREE = "attribute_not_exists(#holder) OR #ttl <= :now OR #holder = :holder"
 
@@ -47,11 +43,6 @@ class ClaimRequest(NamedTuple):
     @property
     def row(self) -> DynamoItem:
         return item_of(PushRecord, self._asdict())
-
-
-def lasts_until(expires_at: int, now: int) -> int:
-    """UNIX seconds, as are the arguments."""
-    return min(expires_at + SLACK, now + LONGEST)
 
 
 class Claims:

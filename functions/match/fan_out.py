@@ -19,10 +19,10 @@ from itertools import pairwise
 from typing import NamedTuple
 from uuid import uuid4
 
+from clarion.claims import lasts_until
 from clarion.messages import EnvelopeMessage, PageMessage, RepetitionMessage, Span
 from clarion.networks import Envelope
 from clarion.tables import PageLock
-from match.claims import lasts_until
 from match.matching import Candidate, Candidates
 from match.rule_reader import FoundRules
 

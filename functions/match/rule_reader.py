@@ -14,14 +14,12 @@ from clarion.decisions import SubscriptionStatus
 from clarion.messages import Span
 from clarion.networks import Envelope
 from clarion.rows import query, values_of
-from clarion.tables import ByKey, RuleRow, Subscription, rule_key, split_rule_key
+from clarion.tables import WITHOUT_TOKEN, ByKey, RuleRow, Subscription, rule_key, split_rule_key
 from match.failures import Unreadable, bisect_on_failure, read_row
 from match.matching import Candidate, Candidates, Match, Subscriber, TakesOwn, match
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-_WITHOUT_TOKEN = ["subscription_id", "client_id", "channel", "app", "status", "generation"]
 
 
 class Question(NamedTuple):
@@ -101,14 +99,12 @@ def _candidates(keys: Sequence[bytes], known: Mapping[str, Subscriber]) -> Candi
 
 
 def _current(subscription_ids: Iterable[str]) -> dict[str, Subscription]:
-    rows = Subscription.batch_get(
-        subscription_ids, consistent_read=True, attributes_to_get=[*_WITHOUT_TOKEN, "revision"]
-    )
+    rows = Subscription.batch_get(subscription_ids, consistent_read=True, attributes_to_get=WITHOUT_TOKEN)
     return {row.subscription_id: row for row in rows}
 
 
 def _subscribers(subscription_ids: Sequence[str]) -> dict[str, Subscriber | Unreadable]:
-    rows = Subscription.batch_get(subscription_ids, attributes_to_get=_WITHOUT_TOKEN)
+    rows = Subscription.batch_get(subscription_ids, attributes_to_get=WITHOUT_TOKEN)
     return {row.subscription_id: read_row(_subscriber, row) for row in rows}
 
 

@@ -7,15 +7,20 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision
+from pipeline.completeness import declare_complete
 from pipeline.generator import faults, live, people, traffic
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, Made, Plan
-from pipeline.lake import DAY_MS, RAW, EventLake, hour_columns
+from pipeline.lake import EventLake, hour_columns
+from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.raw import RAW, arrived_files
 from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
 
 _MADE = "made"
 _BUFFERED_MS = 90_000
 _AN_HOUR_LATE_MS = 3_600_000
+_DELAYED_MS = 3 * DAY_MS
+_OUTCOMES = (EventKind.ENVELOPE, EventKind.NOTIFICATION, EventKind.PUSH)
 _QUEUED = str(NotificationDecision.QUEUED)
 
 
@@ -27,6 +32,18 @@ def generate(lake: EventLake, plan: Plan, *, compacted: bool = False) -> None:
             lake.write(kind, rows.select("*", *hour_columns(F.col("at") + _BUFFERED_MS)))
     else:
         write_raw(lake, kinds, plan)
+    seal_hours(lake, plan, compacted=compacted)
+
+
+def seal_hours(lake: EventLake, plan: Plan, *, compacted: bool) -> None:
+    """Say of the day's hours, and of those in which its last lines arrive, how much there is: in quiet ones nothing.
+
+    What the stream's files hold is left to `compact`.
+    """
+    arrival = Period(plan.period.start, plan.period.end + 2 * HOUR_MS)
+    in_files = set() if compacted else set(arrived_files(lake.root, arrival))
+    declare_complete(lake.root, set(arrival.hours()) - in_files, arrival.end)
+    lake.view.refresh()
 
 
 def generate_observed(lake: EventLake, plan: Plan) -> None:
@@ -78,7 +95,7 @@ def _statements(lake: EventLake, plan: Plan) -> Made:
         EventKind.PUSH: live.pushes(faults.tried(notified), plan),
         EventKind.SUBSCRIPTION: people.subscription_changes(crowd, deaths, plan),
         EventKind.RULES: people.rule_changes(crowd, rules, traffic.senders(spark, plan), plan),
-        EventKind.LIMITS: live.limits(spark, plan.limits, plan.start - DAY_MS),
+        EventKind.LIMITS: live.limits(spark, plan.limits, plan.begun),
     }
     queued = with_faults.where(F.col("decision") == _QUEUED)
     return Made(NETWORK, kinds, faults.answers(with_faults, intruding, faults.missed(wanted, queued)))
@@ -91,22 +108,28 @@ def _kept(lake: EventLake, name: str, rows: DataFrame) -> DataFrame:
 
 
 def write_raw(lake: EventLake, kinds: dict[EventKind, DataFrame], plan: Plan) -> None:
-    """JSON lines as Firehose leaves them, by the hour of arrival: some come an hour late, some come twice."""
-    lines = reduce(DataFrame.unionByName, (_lines(rows, kind) for kind, rows in kinds.items()))
+    """JSON lines as Firehose leaves them, by the hour of arrival: some come an hour or days late, some come twice."""
+    lines = reduce(DataFrame.unionByName, (_lines(rows, kind, plan) for kind, rows in kinds.items()))
     throw = plan.dice("arrival", "value")
     soon = F.col("at") + _BUFFERED_MS
     late = soon + _AN_HOUR_LATE_MS
-    arrivals = F.when(throw < 100, F.array(late)).when(throw < 200, F.array(soon, late)).otherwise(F.array(soon))
+    arrivals = (
+        F.when(F.col("delayed"), F.array(soon + _DELAYED_MS))
+        .when(throw < 100, F.array(late))
+        .when(throw < 200, F.array(soon, late))
+        .otherwise(F.array(soon))
+    )
     arrived = lines.select("value", F.explode(arrivals).alias("arrived"))
     rows = arrived.select("value", *hour_columns(F.col("arrived"))).hint("rebalance", "day", "hour")
     rows.write.mode("overwrite").partitionBy("day", "hour").option("compression", "gzip").text(lake.path(RAW))
 
 
-def _lines(rows: DataFrame, kind: EventKind) -> DataFrame:
+def _lines(rows: DataFrame, kind: EventKind, plan: Plan) -> DataFrame:
     """As `clarion.events` writes them: what is null is left out."""
     fields = [_as_json(F.col(field.name), field.name, rows).alias(field.name) for field in SCHEMAS[kind].fields]
     line = F.to_json(F.struct(F.lit(VERSION).alias("version"), F.lit(str(kind)).alias("event"), *fields))
-    return rows.select(line.alias("value"), F.col("at").cast("long").alias("at"))
+    delayed = plan.dice("delayed", "receipt") < plan.delayed if kind in _OUTCOMES else F.lit(False)
+    return rows.select(line.alias("value"), F.col("at").cast("long").alias("at"), delayed.alias("delayed"))
 
 
 def _as_json(value: Column, name: str, rows: DataFrame) -> Column:
@@ -122,8 +145,11 @@ def _rule_as_json(rule: Column) -> Column:
 
 
 def _as_recorded() -> Column:
-    limited, pushed = faults.of("limited"), faults.of("repeated", "overrun")
-    recorded = F.when(limited, NotificationDecision.RATE_LIMITED).when(pushed, NotificationDecision.QUEUED)
+    recorded = (
+        F.when(faults.of("limited"), NotificationDecision.RATE_LIMITED)
+        .when(faults.of("outstayed"), NotificationDecision.DUPLICATE)
+        .when(faults.of("repeated", "overrun"), NotificationDecision.QUEUED)
+    )
     return recorded.otherwise(F.col("decision"))
 
 

@@ -7,7 +7,7 @@ from clarion.decisions import NotificationDecision
 from pipeline.findings import Difference
 from pipeline.generator.live import GENUINE
 from pipeline.generator.plan import Plan
-from pipeline.generator.traffic import FLOOD, OF_FLOODS
+from pipeline.generator.traffic import EARLIER, FLOOD, OF_FLOODS
 
 STEADY_MS = 60_000
 """Faults keep this far from every change of rules, where nobody can say what is right."""
@@ -34,6 +34,10 @@ def with_faults(notified: DataFrame, plan: Plan) -> DataFrame:
         top += share
     again = (F.col("decision") == NotificationDecision.DUPLICATE) & steady() & F.col("dies_at").isNull()
     fault = fault.when(again & (throw < plan.faults.repeated), F.lit("repeated"))
+    ended = (F.col("m") >= EARLIER) & (F.col("copy") > 0) & (F.col("decision") == NotificationDecision.QUEUED)
+    fault = fault.when(
+        ended & steady() & F.col("dies_at").isNull() & (throw < plan.faults.outstayed), F.lit("outstayed")
+    )
     return notified.withColumn("fault", fault.when(_overruns(plan), F.lit("overrun")))
 
 
@@ -95,6 +99,7 @@ _DIFFERENCES = {
     "undecided": str(Difference.MISSING),
     "limited": str(Difference.WRONGLY_DROPPED),
     "misjudged": str(Difference.WRONGLY_DROPPED),
+    "outstayed": str(Difference.WRONGLY_DROPPED),
     "late": str(Difference.LATE),
     "repeated": str(Difference.UNEXPECTED),
     "overrun": str(Difference.UNEXPECTED),

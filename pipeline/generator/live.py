@@ -11,12 +11,15 @@ from clarion.decisions import EnvelopeDecision, NotificationDecision, Purpose, P
 from clarion.limiter import Limit
 from pipeline.generator.plan import Plan
 from pipeline.limits import LimitSpan
+from pipeline.period import DAY_MS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
 GENUINE = ("ordinary", "lasting")
 _GONE_AFTER_MS = 400
+_CLAIMED_MS = 30 * DAY_MS
+"""So long the claim on a statement that never expires is held."""
 _DECIDED = "author long, client long, m long, copy int, sub long, decision string, order long, counted boolean"
 _FATES = {
     "malformed": EnvelopeDecision.MALFORMED,
@@ -79,8 +82,10 @@ def notifications(wanted: DataFrame, limit: Limit) -> DataFrame:
 
     pair = Window.partitionBy("author", "client")
     same = Window.partitionBy("m", "sub").orderBy("decided_at", "copy")
-    counted = wanted.withColumn("of_pair", F.count("*").over(pair)).withColumn("place", F.row_number().over(same))
-    simple = F.when(F.col("place") == 1, NotificationDecision.QUEUED).otherwise(NotificationDecision.DUPLICATE)
+    since_last = F.col("decided_at") - F.lag("decided_at").over(same)
+    counted = wanted.withColumn("of_pair", F.count("*").over(pair)).withColumn("since_last", since_last)
+    held = F.col("since_last") < _CLAIMED_MS
+    simple = F.when(held, NotificationDecision.DUPLICATE).otherwise(NotificationDecision.QUEUED)
     quiet = counted.where(F.col("of_pair") <= limit.count).select(
         *wanted.columns,
         simple.alias("decision"),
@@ -105,20 +110,20 @@ def _limited(asked: pd.DataFrame, limit: Limit) -> pd.DataFrame:
 def _decide(asked: pd.DataFrame, limit: Limit) -> Iterator[tuple[NotificationDecision, int, bool]]:
     """Each decision, the version of the pair's window after it, and whether it changed the window."""
     counted: dict[Hashable, int] = {}
-    claims: set[tuple[Hashable, Hashable]] = set()
+    claims: dict[tuple[Hashable, Hashable], int] = {}
     cooldowns: list[int] = []
     version = 0
     for at, m, sub in zip(*(asked[name] for name in ("observed_at", "m", "sub")), strict=True):
-        known = m in counted
+        known = at - counted.get(m, at - DAY_MS) < DAY_MS
         if not known and any(begin <= at < begin + limit.cooldown for begin in cooldowns):
             yield NotificationDecision.RATE_LIMITED, version, False
-        elif (m, sub) in claims:
+        elif at - claims.get((m, sub), at - _CLAIMED_MS) < _CLAIMED_MS:
             yield NotificationDecision.DUPLICATE, version, False
         else:
-            claims.add((m, sub))
+            claims[m, sub] = at
             version += not known
             if known or not _crowded([*counted.values(), at], at, limit):
-                counted.setdefault(m, at)
+                counted[m] = counted[m] if known else at
                 yield NotificationDecision.QUEUED, version, not known
             else:
                 cooldowns.append(at)

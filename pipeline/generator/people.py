@@ -7,12 +7,11 @@ from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
 from clarion.networks.statements.rules import NUMBER
 from pipeline.generator.plan import Plan
-from pipeline.lake import HOUR_MS
+from pipeline.period import DAY_MS
 from pipeline.rules import CONDITION
 
 TOPICS = 3
 """A sender's conversations."""
-_DAY = 24 * HOUR_MS
 _FLIP_LEAD = 500
 
 
@@ -53,7 +52,7 @@ def rules(people: DataFrame, plan: Plan) -> DataFrame:
     comes = ~steady & (plan.dice("comes", *identity) < 200)
     goes = ~steady & ~comes & (plan.dice("goes", *identity) < 200)
     dropped = F.col("flips_at").isNotNull() & (plan.dice("kept", *identity) % 2 == 0)
-    since = F.when(comes, plan.moment(0.1 + 0.8 * plan.chance("since", *identity))).otherwise(plan.start - _DAY)
+    since = F.when(comes, plan.moment(0.1 + 0.8 * plan.chance("since", *identity))).otherwise(plan.begun)
     until = F.when(goes, plan.moment(0.1 + 0.8 * plan.chance("until", *identity))).when(dropped, F.col("flips_at"))
     return of_people.select(*identity, since.alias("since"), until.alias("until"), "flips_at")
 
@@ -61,7 +60,7 @@ def rules(people: DataFrame, plan: Plan) -> DataFrame:
 def subscription_changes(people: DataFrame, deaths: DataFrame, plan: Plan) -> DataFrame:
     """The lake's kind `subscription`; `deaths` are `sub, invalid_at`."""
     same = ("subscription_id", "client_id", "channel")
-    created = people.select(*_change(F.lit(plan.start - 2 * _DAY), SubscriptionStatus.ACTIVE, 1, 0), *same)
+    created = people.select(*_change(F.lit(plan.begun - DAY_MS), SubscriptionStatus.ACTIVE, 1, 0), *same)
     flipped = people.where(F.col("flips_at").isNotNull()).select(
         *_change(F.col("flips_at"), SubscriptionStatus.ACTIVE, 2, 2), *same
     )

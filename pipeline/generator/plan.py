@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from clarion.limiter import Limit
 from clarion.networks import STATEMENTS
-from pipeline.lake import HOUR_MS, Period
 from pipeline.limits import LimitSpan, default_span
+from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.schemas import EventKind
 
 DICE = 10_000
@@ -36,9 +36,9 @@ class Faults:
 
     `lost` were queued but never tried; `undecided` matched but never decided for one subscription; `limited`,
     `misjudged`: dropped, by a limit that wasn't reached or as badly signed (or not wanted, where nothing is signed)
-    though they weren't; `late`: delivered minutes later. Pushed though they should not have been were `forged`
-    statements, statements for rules that were `outlived`, `repeated` duplicates, `unwanted` reactions, and, if
-    `overrun`, one notification of each flood.
+    though they weren't; `late`: delivered minutes later; `outstayed`: dropped by a claim that had ended. Pushed though
+    they should not have been were `forged` statements, statements for rules that were `outlived`, `repeated`
+    duplicates, `unwanted` reactions, and, if `overrun`, one notification of each flood.
     """
 
     outage: tuple[float, float] = (0, 0)
@@ -51,6 +51,7 @@ class Faults:
     outlived: int = 0
     repeated: int = 0
     unwanted: int = 0
+    outstayed: int = 0
     overrun: bool = False
 
 
@@ -66,6 +67,7 @@ SOME_OF_EACH = Faults(
     outlived=500,
     repeated=1_000,
     unwanted=500,
+    outstayed=5_000,
     overrun=True,
 )
 
@@ -74,8 +76,9 @@ SOME_OF_EACH = Faults(
 class Plan:
     """`start` is a full hour in UNIX milliseconds; statements and other networks' envelopes come from then on, for `hours`.
 
-    `amounts` says how much there is of each part that `generator.parts` has. `limits` are those that the deployment has
-    for statements all the time.
+    `amounts` says how much there is of each part that `generator.parts` has. `earlier` statements come besides, which
+    were shown first up to a month before. Of the receipts, `delayed` of 10,000 have their outcomes in the lake days
+    later. `limits` are those that the deployment has for statements all the time.
     """
 
     start: int
@@ -83,6 +86,8 @@ class Plan:
     rules: int
     amounts: Mapping[str, int] = field(default_factory=dict)
     hours: int = 24
+    earlier: int = 0
+    delayed: int = 0
     floods: int = 3
     seed: int = 1
     faults: Faults = field(default=NO_FAULTS)
@@ -112,6 +117,11 @@ class Plan:
         return self.hours * HOUR_MS
 
     @property
+    def begun(self) -> int:
+        """When people had their first rules."""
+        return self.start - (_HISTORY_MS if self.earlier else DAY_MS)
+
+    @property
     def period(self) -> Period:
         return Period(self.start, self.start + self.span)
 
@@ -138,4 +148,5 @@ class Plan:
         return F.concat_ws("-", *parts)
 
 
+_HISTORY_MS = 40 * DAY_MS
 _UUID_PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))

@@ -14,7 +14,7 @@ from clarion.networks.statements.codec import Proof, ProofKind, Statement
 from clarion.networks.statements.signature import Keypair, sign
 from pipeline.generator.people import TOPICS, popular, topic_key
 from pipeline.generator.plan import Plan
-from pipeline.lake import HOUR_MS
+from pipeline.period import DAY_MS, HOUR_MS
 
 FLOOD = 70
 """Statements in a flood, one each 150 ms."""
@@ -25,6 +25,10 @@ _STEP_MS = 150
 _MONTH = 30 * 24 * 3600
 OF_FLOODS = 1 << 40
 """Where the numbers of flooding statements begin."""
+EARLIER = 1 << 41
+"""Where those begin that were shown before the day."""
+AGES = (10 * 60_000, 3 * DAY_MS, 29 * DAY_MS, 31 * DAY_MS)
+"""Of the earlier ones when they are shown again: just after midnight, and around the longest time that a claim lives."""
 _SIGNED = "m long, raw binary, envelope_id binary, sender binary"
 _ARROW = pa.schema([
     ("m", pa.int64()),
@@ -36,7 +40,7 @@ _ARROW = pa.schema([
 
 def drafts(spark: SparkSession, plan: Plan) -> DataFrame:
     """`m, author, topic, kind, flood, observed_at, again_at`: all about a statement but its bytes."""
-    return _ordinary(spark, plan).unionByName(_floods(spark, plan))
+    return _ordinary(spark, plan).unionByName(_floods(spark, plan)).unionByName(_earlier(spark, plan))
 
 
 def signed(drafted: DataFrame, plan: Plan) -> DataFrame:
@@ -101,6 +105,24 @@ def _floods(spark: SparkSession, plan: Plan) -> DataFrame:
         F.lit(True).alias("flood"),
         (begin + F.col("place") * _STEP_MS).alias("observed_at"),
         F.lit(None).cast("long").alias("again_at"),
+    )
+
+
+def _earlier(spark: SparkSession, plan: Plan) -> DataFrame:
+    """Of each of `AGES` as many, shown again in the first half of the day, before any outage; they never expire."""
+    number, ages = F.col("id"), F.array(*map(F.lit, AGES))
+    age = F.element_at(ages, (number % len(AGES) + 1).cast("int"))
+    again_at = F.when(age == AGES[0], F.lit(plan.start + AGES[0] // 2)).otherwise(
+        plan.moment(0.1 + number / max(1, plan.earlier) / 10)
+    )
+    return spark.range(plan.earlier).select(
+        (F.lit(EARLIER) + number).alias("m"),
+        popular(plan.chance("earlier_author", "id"), plan).alias("author"),
+        (F.lit(TOPICS) * plan.chance("earlier_topic", "id")).cast("long").alias("topic"),
+        F.lit("lasting").alias("kind"),
+        F.lit(False).alias("flood"),
+        (again_at - age).alias("observed_at"),
+        again_at.alias("again_at"),
     )
 
 

@@ -18,7 +18,7 @@ from clarion.endings import Death, declare_dead
 from clarion.messages import CleanupMessage
 from clarion.networks import STATEMENTS
 from clarion.rulesets import Owner, RequestContext, RuleSet, RuleSets, Unchanged
-from clarion.secrets import Secret, SharedSecret
+from clarion.secrets import OriginSecret, Secret
 from clarion.settings import EventSettings
 from clarion.tables import Quota, RuleRow, Subscription, Token
 from clarion.tokens import token_hash
@@ -259,7 +259,7 @@ def test_events_that_neither_firehose_nor_its_queue_takes_are_counted_for_the_st
 def test_a_request_that_fails_by_our_own_fault_is_counted(
     client: Any, worker: ApiWorker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    client.worker = replace(worker, origin=Secret(boto3.client("secretsmanager"), "nowhere", SharedSecret))
+    client.worker = replace(worker, origin=Secret(boto3.client("secretsmanager"), "nowhere", OriginSecret))
     assert client("GET", SUBSCRIPTIONS).status == 503
     assert counted(capsys) == {"requests_failed", "answered_5xx"}
 

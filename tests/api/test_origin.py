@@ -9,7 +9,7 @@ import boto3
 import pytest
 
 from api.requests import ORIGIN_HEADER as HEADER
-from clarion.secrets import Secret, SharedSecret
+from clarion.secrets import OriginSecret, Secret
 
 VALUE = "what CloudFront and the API alone know, of 64 letters in a real deployment"
 PATHS = ("/openapi.json", "/docs", "/v1/subscriptions", "/v1/auth/challenges", "/nowhere")
@@ -20,8 +20,20 @@ def fronted(client: Any) -> Any:
     """A client of an API behind CloudFront."""
     secrets = boto3.client("secretsmanager")
     name = secrets.create_secret(Name=f"origin-{uuid4()}", SecretString=json.dumps({"secret": VALUE}))["Name"]
-    client.worker = replace(client.worker, origin=Secret(secrets, name, SharedSecret))
+    client.worker = replace(client.worker, origin=Secret(secrets, name, OriginSecret))
     return client
+
+
+def test_while_a_secret_is_replaced_the_one_before_is_good_too(client: Any) -> None:
+    """CloudFront takes minutes until all of it sends another."""
+    secrets = boto3.client("secretsmanager")
+    text = json.dumps({"secret": VALUE[::-1], "previous": VALUE})
+    name = secrets.create_secret(Name=f"origin-{uuid4()}", SecretString=text)["Name"]
+    client.worker = replace(client.worker, origin=Secret(secrets, name, OriginSecret))
+
+    statuses = [client("GET", "/openapi.json", **{HEADER: sent}).status for sent in (VALUE, VALUE[::-1], VALUE[1:])]
+
+    assert statuses == [200, 200, 404]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -37,6 +49,6 @@ def test_by_way_of_cloudfront_all_is_as_ever(fronted: Any) -> None:
 
 
 def test_while_the_secret_can_not_be_read_nobody_is_let_in(client: Any) -> None:
-    client.worker = replace(client.worker, origin=Secret(boto3.client("secretsmanager"), "nowhere", SharedSecret))
+    client.worker = replace(client.worker, origin=Secret(boto3.client("secretsmanager"), "nowhere", OriginSecret))
     answer = client("GET", "/openapi.json", **{HEADER: VALUE})
     assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:unavailable")

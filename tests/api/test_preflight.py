@@ -8,7 +8,7 @@ import boto3
 
 from api.app import PREFLIGHT, handle
 from api.worker import ApiWorker
-from clarion.secrets import Secret, SharedSecret
+from clarion.secrets import OriginSecret, Secret
 
 
 def asked(worker: ApiWorker, **headers: str) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def test_around_cloudfront_not_even_that(worker: ApiWorker) -> None:
         Name=f"origin-{uuid4()}",
         SecretString='{"secret": "known to CloudFront and to the API, and to nobody else at all"}',
     )["Name"]
-    fronted = replace(worker, origin=Secret(secrets, name, SharedSecret))
+    fronted = replace(worker, origin=Secret(secrets, name, OriginSecret))
     assert asked(fronted, origin="https://app.example.org")["statusCode"] == 404
 
 

@@ -307,6 +307,12 @@ class Account:
                 arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
                 self.lambda_.create_event_source_mapping(EventSourceArn=arn, FunctionName=live)
 
+    def go_live(self, name: str) -> None:
+        """The function as it is now."""
+        function = f"{PREFIX}{name}"
+        version = self.lambda_.publish_version(FunctionName=function)["Version"]
+        self.lambda_.update_alias(FunctionName=function, Name="live", FunctionVersion=version)
+
     def state_of(self, channel: str) -> str:
         """Of all its event sources."""
         live = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{PREFIX}{channel}:live"
@@ -316,6 +322,22 @@ class Account:
 
     def count(self, queue: str) -> int:
         return depth(self.sqs, self.urls[queue]).waiting
+
+    def raise_alarm(self, name: str, *, minutes: int, missing: str = "notBreaching") -> None:
+        """One that looks back so far."""
+        self.cloudwatch.put_metric_alarm(
+            AlarmName=f"{PREFIX}{name}",
+            AlarmDescription=f"What to do: docs/operations.md#{name}",
+            MetricName="any",
+            Namespace="any",
+            Period=60,
+            EvaluationPeriods=minutes,
+            Threshold=1,
+            ComparisonOperator="LessThanThreshold",
+            Statistic="Sum",
+            TreatMissingData=missing,
+        )
+        self.cloudwatch.set_alarm_state(AlarmName=f"{PREFIX}{name}", StateValue="ALARM", StateReason="a test")
 
     def send(self, queue: str, *bodies: str) -> None:
         for body in bodies:

@@ -10,8 +10,14 @@ from moto import mock_aws
 from moto.servicequotas.responses import ServiceQuotasResponse
 from moto.sqs.responses import SQSResponse
 
-from console import cli
+from console import cli, explain
+from local import keys, tls
+from local.apns import Apns
+from local.fcm import Fcm
 from tests.console.account import REGION, Account, Clarion, CloudFormation, Ended, MoveTasks, Quotas
+from tests.standins import running
+
+BUNDLE_ID = "io.pcf.polkadotapp"
 
 
 @pytest.fixture(scope="session")
@@ -67,6 +73,7 @@ def aws(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    monkeypatch.setenv(explain.COMMAND, "/nowhere")
     monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", cloudformation.url)
     cloudformation.clear()
     with mock_aws(config={"lambda": {"use_docker": False}}), pytest.MonkeyPatch.context() as within:
@@ -99,3 +106,30 @@ def clarion(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 def at_work(account: Account) -> None:
     """An ingest task."""
     account.renew_lease("task-1", seconds_ago=2)
+
+
+@pytest.fixture(scope="session")
+def localhost(tmp_path_factory: pytest.TempPathFactory) -> tls.Localhost:
+    return tls.issue(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="session")
+def apple_key() -> keys.ApnsKeyPair:
+    return keys.generate_apns_key()
+
+
+@pytest.fixture(scope="session")
+def google_account() -> keys.ServiceAccount:
+    return keys.generate_service_account()
+
+
+@pytest.fixture(scope="session")
+def apple(localhost: tls.Localhost, apple_key: keys.ApnsKeyPair) -> Iterator[Apns]:
+    with running(Apns(localhost.server_context(), known=[apple_key], topics=[BUNDLE_ID])) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def google(localhost: tls.Localhost, google_account: keys.ServiceAccount) -> Iterator[Fcm]:
+    with running(Fcm(localhost.server_context(), account=google_account)) as server:
+        yield server

@@ -14,6 +14,8 @@ from clarion.tables import Subscription
 from console import faults, send_test
 from console.cli import clarion as group
 from console.cli import main
+from console.doctor.report import Check
+from console.output import print_error, show
 from tests.console.account import Account, Clarion
 
 ROOT = Path(__file__).parents[2]
@@ -126,3 +128,15 @@ def test_a_ctrl_c_has_its_own_exit_code(account: Account, monkeypatch: pytest.Mo
 def test_the_group_knows_no_command_twice() -> None:
     assert isinstance(group, click.Group)
     assert len({command.help for command in group.commands.values()}) == len(COMMANDS)
+
+
+def test_what_is_shown_can_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names and reasons in AWS are written by others."""
+    check = Check(name="queue \x1b]0;title\x07", found="line\nline \x9b2J", todo="\x1b[8m")
+    for as_json in (False, True):
+        show(check, as_json=as_json)
+    print_error("no \x1b[31m such stack")
+
+    said = capsys.readouterr()
+    assert not set(said.out + said.err) & {*map(chr, range(32)), *map(chr, range(127, 160))} - {"\n"}
+    assert "line\nline" in said.out

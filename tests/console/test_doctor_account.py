@@ -8,9 +8,9 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.acm.models import acm_backends
 
-from console.doctor import account, names, needs, quotas, stacks
+from console.doctor import account, names, needs, parameters, quotas, stacks
 from console.doctor.plan import Bootstrap, DeploymentPlan, PlannedStack
-from console.doctor.report import Check, looked
+from console.doctor.report import Check, with_refusal
 from tests.console.account import ACCOUNT, REGION, CloudFormation, Quotas, StackResource, fill_in, secret_arn
 
 STACK = "clarion-prod-stack"
@@ -34,18 +34,18 @@ def test_cdk_s_own_stack_must_be_there_and_new_enough(there: str | None, todo: s
     if there:
         boto3.client("ssm").put_parameter(Name=NEEDED.parameter, Value=there, Type="String")
 
-    assert the_only(account.bootstrap(plan_of(bootstrap=NEEDED), ACCOUNT, REGION)).todo == todo
+    assert the_only(account.check_bootstrap(plan_of(bootstrap=NEEDED), ACCOUNT, REGION)).todo == todo
 
 
 def test_what_needs_no_bootstrap_is_not_told_to() -> None:
-    assert list(account.bootstrap(plan_of(), ACCOUNT, REGION)) == []
+    assert list(account.check_bootstrap(plan_of(), ACCOUNT, REGION)) == []
 
 
 @pytest.mark.parametrize("status", sorted(stacks.TODO))
 def test_a_stack_that_can_not_be_deployed_over_says_what_to_do(aws: CloudFormation, status: str) -> None:
     aws.stacks[STACK], aws.states[STACK] = {}, status
 
-    check = the_only(stacks.look(plan_of()))
+    check = the_only(stacks.check_stacks(plan_of()))
 
     assert (check.name, check.found) == (f"stack {STACK}", status)
     assert check.todo
@@ -56,7 +56,7 @@ def test_a_protected_stack_that_was_rolled_back_is_in_cdk_s_way(aws: CloudFormat
     aws.stacks[STACK], aws.states[STACK] = {}, "ROLLBACK_COMPLETE"
     aws.protected.add(STACK)
 
-    assert the_only(stacks.look(plan_of())).todo == stacks.PROTECTED
+    assert the_only(stacks.check_stacks(plan_of())).todo == stacks.PROTECTED
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_a_secret_is_known_by_its_name(secret_id: str, name: str) -> None:
 def test_a_stack_that_can_be_deployed_over_needs_nothing(aws: CloudFormation, status: str) -> None:
     aws.stacks[STACK], aws.states[STACK] = {}, status
 
-    assert the_only(stacks.look(plan_of())).todo is None
+    assert the_only(stacks.check_stacks(plan_of())).todo is None
 
 
 def test_a_stack_at_work_is_waited_for(aws: CloudFormation) -> None:
     aws.stacks[STACK], aws.states[STACK] = {}, "UPDATE_IN_PROGRESS"
 
-    assert (the_only(stacks.look(plan_of())).todo or "").startswith("wait")
+    assert (the_only(stacks.check_stacks(plan_of())).todo or "").startswith("wait")
 
 
 def test_what_failed_first_is_the_cause(aws: CloudFormation) -> None:
@@ -88,7 +88,7 @@ def test_what_failed_first_is_the_cause(aws: CloudFormation) -> None:
         StackResource("Queue", "any", "queue", "CREATE_FAILED", "later"),
     ]
 
-    assert the_only(stacks.look(plan_of())).found == "CREATE_FAILED (Table: It exists already)"
+    assert the_only(stacks.check_stacks(plan_of())).found == "CREATE_FAILED (Table: It exists already)"
 
 
 def secret(name: str) -> tuple[str, dict[str, Any]]:
@@ -103,7 +103,7 @@ def test_a_name_of_our_own_stack_is_not_taken(aws: CloudFormation) -> None:
     aws.stacks[STACK] = {}
     aws.resources[STACK] = [StackResource(arn, "AWS::SecretsManager::Secret", arn) for arn in arns]
 
-    assert list(names.look(plan, stacks.owned(plan))) == []
+    assert list(names.check_names(plan, stacks.owned(plan))) == []
 
 
 @pytest.mark.parametrize("status", sorted(stacks.GONE))
@@ -118,7 +118,7 @@ def test_a_name_is_taken_that_the_stack_could_not_have(aws: CloudFormation, stat
     aws.stacks[STACK] = {}
     aws.resources[STACK] = [StackResource("T", "AWS::DynamoDB::GlobalTable", "clarion-prod-leases", status)]
 
-    check = the_only(names.look(plan, stacks.owned(plan)))
+    check = the_only(names.check_names(plan, stacks.owned(plan)))
 
     assert (check.found, check.todo) == ("1 taken, by no stack of ours: clarion-prod-leases", names.TODO)
 
@@ -126,19 +126,47 @@ def test_a_name_is_taken_that_the_stack_could_not_have(aws: CloudFormation, stat
 def test_a_secret_that_waits_for_its_deletion_keeps_its_name() -> None:
     boto3.client("secretsmanager").delete_secret(SecretId=fill_in("apns", "any"), RecoveryWindowInDays=30)
 
-    assert the_only(names.look(plan_of(secret("clarion-prod-apns")), {})).todo == names.TODO
+    assert the_only(names.check_names(plan_of(secret("clarion-prod-apns")), {})).todo == names.TODO
 
 
 def test_another_stage_s_names_are_not_ours() -> None:
     boto3.client("sqs").create_queue(QueueName="clarion-dev-apns")
-    boto3.client("s3").create_bucket(Bucket="clarion-dev-lake")
-    queue, bucket = {"QueueName": "clarion-prod-apns"}, {"BucketName": "clarion-prod-lake"}
-    plan = plan_of(("AWS::SQS::Queue", queue), ("AWS::S3::Bucket", bucket))
+    plan = plan_of(("AWS::SQS::Queue", {"QueueName": "clarion-prod-apns"}))
 
-    assert [check.todo for check in names.look(plan, {})] == [None, None]
-    boto3.client("sqs").create_queue(QueueName=queue["QueueName"])
-    boto3.client("s3").create_bucket(Bucket="clarion-prod-lake")
-    assert [check.todo for check in names.look(plan, {})] == [names.TODO, names.TODO]
+    assert the_only(names.check_names(plan, {})).todo is None
+    boto3.client("sqs").create_queue(QueueName="clarion-prod-apns")
+    assert the_only(names.check_names(plan, {})).todo == names.TODO
+
+
+def published(value: str, aws: CloudFormation) -> DeploymentPlan:
+    """A bucket, and what SSM has of its name."""
+    aws.stacks[STACK] = {}
+    aws.resources[STACK] = [StackResource("R0", "AWS::S3::Bucket", "clarion-prod-data-lake-1a2b")]
+    boto3.client("ssm").put_parameter(Name="clarion-prod-lake", Value=value, Type="String")
+    parameter = {"Name": "clarion-prod-lake", "Value": {"Ref": "R0"}}
+    return plan_of(("AWS::S3::Bucket", {}), ("AWS::SSM::Parameter", parameter))
+
+
+@pytest.mark.parametrize(("value", "good"), [("clarion-prod-data-lake-1a2b", True), ("somebody-s-bucket", False)])
+def test_a_parameter_that_leads_elsewhere_is_found(aws: CloudFormation, value: str, *, good: bool) -> None:
+    check = the_only(parameters.check_parameters(published(value, aws)))
+
+    assert (check.found, check.todo is None) == (value, good)
+
+
+def test_what_is_published_of_a_stack_that_is_not_there_is_not_looked_at() -> None:
+    parameter = {"Name": "clarion-prod-lake", "Value": {"Ref": "R0"}}
+    assert list(parameters.check_parameters(plan_of(("AWS::SSM::Parameter", parameter)))) == []
+
+
+@pytest.mark.parametrize("status", sorted(stacks.OF_DATA))
+def test_the_data_stack_is_another_thing_to_mend(aws: CloudFormation, status: str) -> None:
+    name = "clarion-prod-data"
+    aws.stacks[name], aws.states[name] = {}, status
+
+    check = the_only(stacks.check_stacks(DeploymentPlan((PlannedStack(name, {"Resources": {}}),))))
+
+    assert check.todo == stacks.OF_DATA[status].format(name=name) != stacks.TODO[status].format(name=name)
 
 
 VPC: tuple[str, dict[str, Any]] = ("AWS::EC2::VPC", {})
@@ -148,26 +176,26 @@ def test_a_quota_that_the_others_have_used_up_is_to_be_raised(quotas_of: Quotas)
     for number in range(4):
         boto3.client("ec2").create_vpc(CidrBlock=f"10.{number}.0.0/16")
 
-    check = the_only(quotas.look(plan_of(VPC), {}))
+    check = the_only(quotas.check_quotas(plan_of(VPC), {}))
 
     assert check.found == "1 needed, 5 of 5 in use"
     assert (check.todo or "").endswith("--service-code vpc --quota-code L-F678F1CE --desired-value 6")
 
 
 def test_what_the_stack_has_already_is_not_needed_again(quotas_of: Quotas) -> None:
-    assert list(quotas.look(plan_of(VPC), {"AWS::EC2::VPC": {"vpc-1"}})) == []
+    assert list(quotas.check_quotas(plan_of(VPC), {"AWS::EC2::VPC": {"vpc-1"}})) == []
 
 
 def test_addresses_are_counted_too(quotas_of: Quotas) -> None:
     boto3.client("ec2").allocate_address(Domain="vpc")
 
-    assert the_only(quotas.look(plan_of(("AWS::EC2::EIP", {})), {})).found == "1 needed, 1 of 5 in use"
+    assert the_only(quotas.check_quotas(plan_of(("AWS::EC2::EIP", {})), {})).found == "1 needed, 1 of 5 in use"
 
 
 def test_a_quota_that_nobody_knows_is_no_finding(quotas_of: Quotas) -> None:
     quotas_of.defaults.clear()
 
-    check = the_only(quotas.look(plan_of(VPC), {}))
+    check = the_only(quotas.check_quotas(plan_of(VPC), {}))
 
     assert (check.todo, "does not know" in check.found) == (None, True)
 
@@ -181,9 +209,9 @@ RESERVING = ("AWS::Lambda::Function", {"ReservedConcurrentExecutions": 200})
 
 
 def test_functions_at_once_are_those_of_queues_and_api_or_what_is_set_aside() -> None:
-    assert needs.at_once(plan_of(source(20), source(4), STAGE)) == 64
-    assert needs.at_once(plan_of(source(20), STAGE, RESERVING)) == 300
-    assert needs.at_once(plan_of(source(120), STAGE, RESERVING)) == 320
+    assert needs.functions_at_once(plan_of(source(20), source(4), STAGE)) == 64
+    assert needs.functions_at_once(plan_of(source(20), STAGE, RESERVING)) == 300
+    assert needs.functions_at_once(plan_of(source(120), STAGE, RESERVING)) == 320
 
 
 def service(**strategy: Any) -> list[tuple[str, dict[str, Any]]]:
@@ -192,7 +220,7 @@ def service(**strategy: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def test_a_deployment_runs_old_and_new_tasks_on_what_they_are_bought_of() -> None:
-    on_demand, spot = needs.processors(spot=False), needs.processors(spot=True)
+    on_demand, spot = needs.fargate_processors(spot=False), needs.fargate_processors(spot=True)
     strategy = [{"CapacityProvider": "FARGATE_SPOT", "Weight": 1}]
 
     assert (on_demand(plan_of(*service())), spot(plan_of(*service()))) == (2.0, 0)
@@ -224,7 +252,7 @@ def issue(arn: str) -> None:
 
 
 def test_a_certificate_that_waits_names_its_dns_record(requested: str) -> None:
-    check = the_only(account.certificates(certified("push.example.org", requested)))
+    check = the_only(account.check_certificates(certified("push.example.org", requested)))
 
     assert check.name == "certificate of push.example.org"
     assert (check.todo or "").startswith("create the DNS record _")
@@ -236,20 +264,22 @@ def test_a_certificate_that_waits_names_its_dns_record(requested: str) -> None:
 def test_a_certificate_has_to_be_of_the_domain(requested: str, domain: str, *, good: bool) -> None:
     issue(requested)
 
-    assert the_only(account.certificates(certified(domain, requested))).todo == (None if good else account.ANOTHER)
+    assert the_only(account.check_certificates(certified(domain, requested))).todo == (
+        None if good else account.ANOTHER
+    )
 
 
 def test_a_certificate_that_is_not_there_is_found_missing() -> None:
     arn = f"arn:aws:acm:{REGION}:{ACCOUNT}:certificate/none"
 
-    assert the_only(account.certificates(certified("push.example.org", arn))).todo == account.ANOTHER
+    assert the_only(account.check_certificates(certified("push.example.org", arn))).todo == account.ANOTHER
 
 
 def test_what_aws_refuses_is_a_finding_of_its_own() -> None:
     def refused() -> list[Check]:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not allowed"}}, "ListSecrets")
 
-    check = the_only(looked("names", refused))
+    check = the_only(with_refusal("names", refused))
 
     assert check.found == "AWS refuses ListSecrets: AccessDenied: not allowed"
     assert check.todo

@@ -2,51 +2,30 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import boto3
 import pytest
 from moto.sns.models import sns_backends
 
+from clarion.decisions import Environment
+from clarion.providers import apns
+from clarion.settings import EMULATED_STAGE
 from console import send_test
-from console.doctor import credentials, deployed
+from console.deployment import Deployment
+from console.doctor import credentials, deployed, providers
 from console.doctor.report import Check
 from local import keys, tls
 from local.apns import Apns
 from local.fcm import Fcm
 from tests.console.account import ACCOUNT, PREFIX, REGION, Account, Clarion, fill_in, variables
-from tests.standins import running
 
-BUNDLE_ID = "io.pcf.polkadotapp"
 TOKEN = "c0ffee" * 10 + "c0de"
 
 
-@pytest.fixture(scope="module")
-def localhost(tmp_path_factory: pytest.TempPathFactory) -> tls.Localhost:
-    return tls.issue(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def apple_key() -> keys.ApnsKeyPair:
-    return keys.generate_apns_key()
-
-
-@pytest.fixture(scope="module")
-def google_account() -> keys.ServiceAccount:
-    return keys.generate_service_account()
-
-
-@pytest.fixture(scope="module")
-def apple(localhost: tls.Localhost, apple_key: keys.ApnsKeyPair) -> Iterator[Apns]:
-    with running(Apns(localhost.server_context(), known=[apple_key], topics=[BUNDLE_ID])) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def google(localhost: tls.Localhost, google_account: keys.ServiceAccount) -> Iterator[Fcm]:
-    with running(Fcm(localhost.server_context(), account=google_account)) as server:
-        yield server
+def emulated(account: Account) -> Deployment:
+    return replace(account.here, stage=EMULATED_STAGE)
 
 
 def configure(account: Account, *channels: str, **settings: str) -> None:
@@ -59,6 +38,7 @@ def configure(account: Account, *channels: str, **settings: str) -> None:
         account.lambda_.update_function_configuration(
             FunctionName=f"{PREFIX}{channel}", Environment={"Variables": variables(**settings)}
         )
+        account.go_live(channel)
 
 
 def todos(checks: Iterator[Check]) -> dict[str, str | None]:
@@ -68,7 +48,7 @@ def todos(checks: Iterator[Check]) -> dict[str, str | None]:
 def test_a_secret_that_is_random_letters_is_to_be_filled_in(account: Account) -> None:
     configure(account, "apns", "voip", provider_secret_id=fill_in("apns", "random letters"))
 
-    (check,) = credentials.filled_in(account.here)
+    (check,) = credentials.check_secrets(account.here)
 
     assert (check.name, check.todo) == ("secret clarion-prod-apns", credentials.FILL_IN)
     assert "random letters" not in check.found
@@ -79,7 +59,7 @@ def test_the_secret_of_the_tokens_issuer_is_looked_at(account: Account, text: st
     configure(account)
     account.cloudformation.stacks["clarion-prod-stack"]["JwtSecretId"] = fill_in("jwt", text)
 
-    assert todos(credentials.filled_in(account.here)) == {"secret clarion-prod-jwt": todo}
+    assert todos(credentials.check_secrets(account.here)) == {"secret clarion-prod-jwt": todo}
 
 
 def test_every_app_and_its_sandbox_has_its_secret_looked_at(account: Account, apple_key: keys.ApnsKeyPair) -> None:
@@ -93,7 +73,7 @@ def test_every_app_and_its_sandbox_has_its_secret_looked_at(account: Account, ap
         apps=json.dumps(further),
     )
 
-    assert todos(credentials.filled_in(account.here)) == {
+    assert todos(credentials.check_secrets(account.here)) == {
         "secret clarion-prod-apns": None,
         "secret clarion-prod-apns-sandbox": None,
         "secret clarion-prod-apns-second": credentials.FILL_IN,
@@ -106,8 +86,8 @@ def test_apple_is_asked_in_its_sandbox_and_nobody_is_pushed_to(
     secret = fill_in("apns", asdict(apple_key))
     configure(account, "apns", "voip", provider_secret_id=secret, **reached(apple, "apns_sandbox_url", localhost))
 
-    assert todos(credentials.tried(account.here)) == {"apns for app first": None}
-    assert {push.token for push in apple.received} == {credentials.NOBODY}
+    assert todos(providers.check_credentials(emulated(account))) == {"apns for app first": None}
+    assert {push.token for push in apple.received} == {providers.NOBODY}
 
 
 def reached(server: Any, name: str, localhost: tls.Localhost) -> dict[str, str]:
@@ -120,9 +100,9 @@ def test_a_key_that_apple_does_not_know_is_to_be_corrected(
     secret = fill_in("apns", asdict(keys.generate_apns_key()))
     configure(account, "apns", provider_secret_id=secret, **reached(apple, "apns_sandbox_url", localhost))
 
-    (check,) = credentials.tried(account.here)
+    (check,) = providers.check_credentials(emulated(account))
 
-    assert (check.found, check.todo) == ("InvalidProviderToken", credentials.CORRECT)
+    assert (check.found, check.todo) == ("InvalidProviderToken", providers.CORRECT)
 
 
 def test_google_validates_and_delivers_nothing(
@@ -131,7 +111,7 @@ def test_google_validates_and_delivers_nothing(
     secret = fill_in("fcm", google_account.as_json(google.token_uri))
     configure(account, "fcm", provider_secret_id=secret, **reached(google, "fcm_url", localhost))
 
-    assert todos(credentials.tried(account.here)) == {"fcm for app first": None}
+    assert todos(providers.check_credentials(emulated(account))) == {"fcm for app first": None}
     assert len(google.received) == 0
 
 
@@ -141,9 +121,36 @@ def test_an_account_that_google_does_not_know_is_to_be_corrected(
     secret = fill_in("fcm", keys.generate_service_account().as_json(google.token_uri))
     configure(account, "fcm", provider_secret_id=secret, **reached(google, "fcm_url", localhost))
 
-    (check,) = credentials.tried(account.here)
+    (check,) = providers.check_credentials(emulated(account))
 
-    assert (check.found, check.todo) == ("oauth: invalid_grant", credentials.CORRECT)
+    assert (check.found, check.todo) == ("oauth: invalid_grant", providers.CORRECT)
+
+
+def test_a_version_that_is_not_live_is_not_looked_at(account: Account) -> None:
+    configure(account, "apns", "voip", provider_secret_id=fill_in("apns", "live"))
+    for channel in ("apns", "voip"):
+        account.lambda_.update_function_configuration(
+            FunctionName=f"{PREFIX}{channel}", Environment={"Variables": variables(provider_secret_id="another")}
+        )
+
+    assert todos(credentials.check_secrets(account.here)) == {"secret clarion-prod-apns": credentials.FILL_IN}
+
+
+def test_only_in_the_emulator_a_stand_in_gets_a_credential(
+    account: Account,
+    apple: Apns,
+    apple_key: keys.ApnsKeyPair,
+    localhost: tls.Localhost,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(apns, "URLS", {**apns.URLS, Environment.SANDBOX: "https://127.0.0.1:1"})
+    secret = fill_in("apns", asdict(apple_key))
+    configure(account, "apns", provider_secret_id=secret, **reached(apple, "apns_sandbox_url", localhost))
+    before = len(apple.received)
+
+    (check,) = providers.check_credentials(account.here)
+
+    assert (check.todo, len(apple.received)) == (providers.AGAIN, before)
 
 
 def test_a_provider_out_of_reach_is_to_be_asked_again(
@@ -153,9 +160,9 @@ def test_a_provider_out_of_reach_is_to_be_asked_again(
     nowhere = {"apns_sandbox_url": "https://127.0.0.1:1", "ca_file": str(localhost.ca_file)}
     configure(account, "apns", provider_secret_id=secret, **nowhere)
 
-    (check,) = credentials.tried(account.here)
+    (check,) = providers.check_credentials(emulated(account))
 
-    assert check.todo == credentials.AGAIN
+    assert check.todo == providers.AGAIN
 
 
 @pytest.fixture
@@ -166,31 +173,41 @@ def topic(account: Account) -> str:
 
 
 def test_alarms_that_nobody_receives_are_told(account: Account, topic: str) -> None:
-    assert todos(deployed.mail(account.here)) == {"alarms": 'make deploy with CONTEXT="alarm_email=…"'}
+    assert todos(deployed.check_alarm_receivers(account.here)) == {"alarms": 'make deploy with CONTEXT="alarm_email=…"'}
 
 
 def test_mail_has_to_be_confirmed(account: Account, topic: str) -> None:
     arn = boto3.client("sns").subscribe(TopicArn=topic, Protocol="email", Endpoint="ops@example.org")["SubscriptionArn"]
-    assert todos(deployed.mail(account.here)) == {"alarms to ops@example.org": None}
+    assert todos(deployed.check_alarm_receivers(account.here)) == {"alarms to ops@example.org": None}
     sns_backends[ACCOUNT][REGION].subscriptions[arn].arn = deployed.PENDING  # moto takes every address for confirmed
 
-    assert todos(deployed.mail(account.here)) == {
+    assert todos(deployed.check_alarm_receivers(account.here)) == {
         "alarms to ops@example.org": "follow the link in AWS's mail to that address"
     }
 
 
+def test_a_receiver_s_url_is_not_shown_whole(account: Account, topic: str) -> None:
+    """A pager's is its key."""
+    url = "https://events.example.org/integration/0123456789abcdef/enqueue"
+    boto3.client("sns").subscribe(TopicArn=topic, Protocol="https", Endpoint=url)
+
+    (check,) = deployed.check_alarm_receivers(account.here)
+
+    assert check.name == "alarms to https events.example.org"
+
+
 def test_a_deployment_without_alarms_has_nobody_to_confirm(account: Account) -> None:
-    assert list(deployed.mail(account.here)) == []
+    assert list(deployed.check_alarm_receivers(account.here)) == []
 
 
 def test_an_api_that_can_not_be_reached_is_told_with_where_its_domain_has_to_lead(account: Account) -> None:
     outputs = account.cloudformation.stacks["clarion-prod-stack"]
     outputs["ApiUrl"] = "http://127.0.0.1:1"
-    (check,) = deployed.api(account.here)
+    (check,) = deployed.check_api(account.here)
     assert check.todo == "look at docs/operations.md#api-failing"
     outputs["ApiAddress"] = "d111111abcdef8.cloudfront.net"
 
-    (check,) = deployed.api(account.here)
+    (check,) = deployed.check_api(account.here)
 
     assert check.todo == "let the domain's name lead to d111111abcdef8.cloudfront.net, by a CNAME or alias record"
 
@@ -198,7 +215,10 @@ def test_an_api_that_can_not_be_reached_is_told_with_where_its_domain_has_to_lea
 def test_what_status_finds_is_to_do_as_well(account: Account) -> None:
     account.send("fcm-dead", "a letter")
 
-    assert [check.found for check in deployed.work(account.here)] == ["1 dead letters", "no ingest task is at work"]
+    assert [check.found for check in deployed.check_status(account.here)] == [
+        "1 dead letters",
+        "no ingest task is at work",
+    ]
 
 
 def test_a_test_push_is_sent_if_asked_for(

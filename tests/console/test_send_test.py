@@ -164,6 +164,13 @@ def test_a_dead_token_costs_its_real_owner_nothing_more(account: Account) -> Non
     assert [row.subscription_id for row in Token.scan()] == ["the owner's"]
 
 
+def test_a_subscription_that_a_broken_test_leaves_is_gone_after_a_day(account: Account) -> None:
+    device, now = send_test.TestDevice(TOKEN, Channel.FCM, None, Environment.PRODUCTION), datetime.now(UTC)
+
+    with send_test._subscribed(device, now) as name:
+        assert Subscription.get(str(name)).ttl == int(now.timestamp()) + 86_400
+
+
 def test_a_muted_channel_is_told_before_anything_is_sent(clarion: Clarion, account: Account) -> None:
     clarion("mute", "fcm", "--yes")
 

@@ -1,11 +1,11 @@
 """The one page that an operator looks at first."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from clarion.metrics import NAMESPACE, dimensions
-from console.status import look
+from console.status import PREMATURE, is_premature, look
 from tests.console.account import Account, Clarion
 
 if TYPE_CHECKING:
@@ -75,25 +75,36 @@ def test_queues_are_shown_with_held_messages_and_dead_letters_and_whether_they_a
 
 
 def test_an_alarm_is_told_with_its_runbook(account: Account) -> None:
-    account.cloudwatch.put_metric_alarm(
-        AlarmName="clarion-prod-queue-old-voip",
-        AlarmDescription="What it means and what to do: docs/operations.md#queue-old",
-        MetricName="any",
-        Namespace="any",
-        Period=60,
-        EvaluationPeriods=1,
-        Threshold=1,
-        ComparisonOperator="GreaterThanThreshold",
-        Statistic="Sum",
-    )
-    account.cloudwatch.set_alarm_state(
-        AlarmName="clarion-prod-queue-old-voip", StateValue="ALARM", StateReason="a test"
-    )
+    account.raise_alarm("queue-old-voip", minutes=3)
 
-    (alarm,) = look(account.here, 60).alarms
+    found = look(account.here, 60)
 
+    (alarm,) = found.alarms
     assert alarm.name == "queue-old-voip"
-    assert alarm.runbook.endswith("docs/operations.md#queue-old")
+    assert alarm.runbook.endswith("docs/operations.md#queue-old-voip")
+    assert "1 alarms" in found.troubles
+
+
+def test_an_alarm_that_misses_what_was_before_it_is_no_trouble_yet(
+    clarion: Clarion, account: Account, at_work: None
+) -> None:
+    account.raise_alarm("pipeline-silent", minutes=1_800, missing="breaching")
+
+    found = look(account.here, 60)
+    ended = clarion("status")
+
+    assert [(alarm.name, alarm.premature) for alarm in found.alarms] == [("pipeline-silent", True)]
+    assert (ended.code, found.troubles) == (0, [])
+    assert PREMATURE in ended.out
+
+
+def test_an_alarm_is_premature_for_as_long_as_it_looks_back(account: Account) -> None:
+    account.raise_alarm("ticks-missing", minutes=10, missing="breaching")
+    (alarm,) = account.cloudwatch.describe_alarms()["MetricAlarms"]
+    made = alarm["AlarmConfigurationUpdatedTimestamp"]
+
+    assert is_premature(alarm, made + timedelta(minutes=9))
+    assert not is_premature(alarm, made + timedelta(minutes=10))
 
 
 def test_a_task_is_at_work_that_renewed_its_lease_lately(account: Account, at_work: None) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,9 +15,10 @@ from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecide
 from clarion.networks import STATEMENTS, XMTP, network
 from clarion.networks.statements import codec
 from clarion.networks.statements.rules import key_of
+from console import explain
 from console.lake import hours_back
 from local.device import Device, topic_of
-from tests.console.account import Account, Clarion
+from tests.console.account import LAKE, Account, Clarion
 from tests.xmtp import Inbox
 
 CHAT = topic_of("why")
@@ -263,6 +265,45 @@ def test_nothing_found_says_what_that_may_mean(clarion: Clarion, account: Accoun
     assert ended.code == 1
     for hint in ("nobody's rules name one of its keys", "Firehose buffers for a minute", "--since", "BLAKE2b-256"):
         assert hint in ended.out
+
+
+def test_without_a_trace_it_names_the_command_that_looks_further_back(clarion: Clarion, account: Account) -> None:
+    """But not what was looked for, which may be one of Apple's tokens."""
+    ended = clarion("why", "--envelope", HASH.hex(), "--client", BOB.hex(), "--to", "2026-11-20T18:00")
+
+    options = f"--lake s3://{LAKE} --to 2026-11-20T18:00:00+00:00 --client {BOB.hex()}"
+    assert f"clarion-pipeline explain ENVELOPE {options}" in ended.out
+    assert HASH.hex() not in ended.out + ended.err
+
+
+@pytest.mark.parametrize(("words", "said"), [((), "it was too late"), (("--json",), '{"why": "it was too late"}')])
+def test_without_a_trace_it_says_what_the_pipelines_command_says(
+    clarion: Clarion,
+    account: Account,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    said: str,
+) -> None:
+    script = f"#!/bin/sh\ntest $2 = {HASH.hex()} && echo '{said}'\n"
+    command = tmp_path / "command"
+    command.write_text(script)
+    command.chmod(0o755)
+    monkeypatch.setenv(explain.COMMAND, str(command))
+
+    ended = clarion("why", "--envelope", HASH.hex(), *words)
+
+    assert ended.code == 0
+    assert "it was too late" in ended.out
+    assert "» clarion-pipeline explain ENVELOPE" in ended.err
+
+
+def test_where_the_pipelines_command_knows_nothing_either_it_is_not_well(
+    clarion: Clarion, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(explain.COMMAND, "/bin/false")
+
+    assert clarion("why", "--envelope", HASH.hex()).code == 1
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ OF_XMTP = (
     "layers/core/clarion/networks/xmtp/",
     "pipeline/generator/xmtp.py",
 )
-APART = {"local/cast.py", "local/pipeline_demo.py", "local/run.py", "local/story.py", "local/system.py"}
+APART = {f"local/{name}.py" for name in ("cast", "outside", "pipeline_demo", "run", "story", "system")}
 """Of `local/`, which plays a network's parts: what starts XMTP's, has scenes of them or leaves them out."""
 OF_XMTP_LOCALLY = ("local/xmtp_", "local/notifications.py")
 _, AGAIN, ONCE = re.split("^### ", (ROOT / "docs/decisions/0011-one-kernel.md").read_text(), flags=re.MULTILINE)

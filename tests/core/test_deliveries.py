@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clarion.channels import Channel
 from clarion.decisions import NotificationDecision, PushDecision
-from clarion.deliveries import DECISIONS, DeliveryRecord, find, pack
+from clarion.deliveries import DECISIONS, DeliveryRecord, find, pack, without
 from clarion.events import NotificationDecided
 from clarion.networks import STATEMENTS
 
@@ -111,3 +111,11 @@ def test_every_decision_that_ends_something_has_a_place() -> None:
     silent = {NotificationDecision.QUEUED, NotificationDecision.DUPLICATE}
     assert set(DECISIONS) == {*NotificationDecision, *PushDecision} - silent
     assert len(DECISIONS) == len(set(DECISIONS))
+
+
+@given(st.lists(DELIVERIES))
+def test_what_is_left_out_leaves_the_object_as_it_would_be_without_it(records: list[DeliveryRecord]) -> None:
+    out = {UUID(int=1), UUID(int=2)}
+    left = [one for one in records if one.subscription_id not in out]
+    content, removed = without(pack(records), out)
+    assert (content, removed) == (pack(left), len(records) - len(left))

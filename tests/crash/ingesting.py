@@ -9,7 +9,6 @@ the one that ends badly; the other is only ended as a deployment does. The third
 """
 
 import asyncio
-import json
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,10 +39,11 @@ from local import tls
 from local.xmtp_node import DevelopmentNode
 from tests.crash.dispatching import FAILED
 from tests.crash.harness import RETURN, Scenario
+from tests.crash.lake import recorded_events
 from tests.crash.steps import SteppedLoop
 from tests.crash.wire import Stopped, wire
 from tests.ingest.conftest import MotoStreams
-from tests.match.scene import PREFIX, lake_events
+from tests.match.scene import PREFIX
 from tests.xmtp import Inbox, envelope
 
 LEASE_SECONDS = 8.0
@@ -203,8 +203,7 @@ class Ingesting:
             shown.append(_id_of(raws[receipt]))
         assert set(shown) == self._wanted, "what was forwarded is not what was wanted"
         assert max(Counter(shown).values()) <= MOST_TIMES, "an envelope was forwarded too often"
-        late = (json.loads(line) for body in _drain(self._late_url) for line in body.splitlines())
-        recorded = {event["receipt"] for event in (*lake_events(), *late) if event["event"] == "observed"}
+        recorded = {event["receipt"] for event in recorded_events(self._late_url) if event["event"] == "observed"}
         assert {_id_of(raws[receipt]) for receipt in recorded} == self._wanted, "the lake lacks what was forwarded"
 
     # ---- the story ----------------------------------------------------------------------------------------------

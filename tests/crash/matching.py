@@ -22,9 +22,10 @@ from clarion.tables import WINDOW_PART, RateLimit, RuleRow, Subscription
 from match.settings import MatchSettings
 from match.worker import MatchClients
 from tests.crash.harness import RETURN, Scenario
+from tests.crash.lake import recorded_events
 from tests.crash.wire import wire
 from tests.match.ledger import look_again
-from tests.match.scene import NOT_SHOWN_YET, OTHER, PREFIX, TOPIC, InTurn, Scene, Sender, lake_events, received
+from tests.match.scene import NOT_SHOWN_YET, OTHER, PREFIX, TOPIC, InTurn, Scene, Sender, received
 
 LIMIT = 3
 WINDOW = 60_000
@@ -148,14 +149,12 @@ class Matching:
         self._scene = self._scene.elsewhere()
 
     def check(self) -> None:
-        pushes, events = self._scene.pushes(), lake_events()
+        pushes, events = self._scene.pushes(), recorded_events(self.settings.late_events_queue_url)
         self._check_pushes(pushes)
         self._check_budgets(pushes)
         self._check_dead_letters()
-        # If Firehose refused the events, they are lost, and counted as such.
-        if wire.refused != "firehose PutRecordBatch":
-            self._check_statements(events)
-            self._check_notifications(pushes, events)
+        self._check_statements(events)
+        self._check_notifications(pushes, events)
 
     def _check_dead_letters(self) -> None:
         """What is lost is dead-lettered with its reason, or else by SQS; nothing besides is."""

@@ -19,8 +19,9 @@ from clarion.networks.xmtp.sender_hmac import period_at
 from match.settings import MatchSettings
 from match.worker import MatchClients
 from tests.crash.harness import RETURN, Scenario
+from tests.crash.lake import recorded_events
 from tests.crash.wire import wire
-from tests.match.scene import NOW, PREFIX, InTurn, Scene, lake_events, received
+from tests.match.scene import NOW, PREFIX, InTurn, Scene, received
 from tests.xmtp import Inbox
 
 AT = NOW // 1000
@@ -93,10 +94,8 @@ class Messaging:
 
     def check(self) -> None:
         self._check_pushes(self._scene.pushes())
-        events = [event for event in lake_events() if event["event"] == "notification"]
-        # If Firehose refused the events, they are lost, and counted as such.
-        if wire.refused != "firehose PutRecordBatch":
-            self._check_decisions(events)
+        events = recorded_events(self.settings.late_events_queue_url)
+        self._check_decisions([event for event in events if event["event"] == "notification"])
 
     def _check_pushes(self, pushes: list[PushMessage]) -> None:
         queued = {(push.envelope_id, str(push.subscription_id), push.wanted) for push in pushes}

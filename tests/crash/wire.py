@@ -53,10 +53,9 @@ _aside: ContextVar[bool] = ContextVar("aside", default=False)
 
 @dataclass
 class Wire:
-    """`calls` names what was called while it was watched; `refused` is the one of them that AWS would not do."""
+    """`calls` names what was called while it was watched."""
 
     calls: list[str] = field(default_factory=list)
-    refused: str | None = None
     _point: Point | None = None
     _watching: bool = False
     _stopped: bool = False
@@ -88,7 +87,7 @@ class Wire:
 
     @contextmanager
     def watched(self, point: Point | None = None) -> Iterator[list[str]]:
-        self.calls, self._point, self.refused = [], point, None
+        self.calls, self._point = [], point
         self._watching, self._stopped = True, False
         try:
             yield self.calls
@@ -103,7 +102,6 @@ class Wire:
         self._repeats = ending is Ending.REPEATED
         if ending not in _ERRORS:
             return None
-        self.refused = self.calls[-1]
         return _error(*_ERRORS[ending])
 
     def _number(self, name: str) -> Ending | None:

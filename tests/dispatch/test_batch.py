@@ -464,6 +464,18 @@ def test_what_is_for_an_app_that_was_removed_is_held_for_a_few_attempts_and_is_a
     assert row.status == "active"
 
 
+def test_what_may_be_a_token_s_own_fault_is_counted_apart_from_what_is_ours(
+    android_fleet: Any, queue: Any, clock: Any, register: Register, message: Write
+) -> None:
+    """Any client can register such tokens, and what counts ours ends a canary."""
+    queue.put(message(register(Channel.FCM, "SENDER_ID_MISMATCH-device"), expires_at=2**32 - 1))
+    while not queue.dead:
+        report = android_fleet.work()
+        clock.advance(60)
+
+    assert (report.decisions[PushDecision.REFUSED], report.token_faults) == (1, 1)
+
+
 def test_what_waits_for_a_wrong_key_is_never_in_flight_and_is_a_dead_letter_after_a_day(
     worker: Any, queue: Any, secrets: Any, clock: Any, register: Register, message: Write
 ) -> None:

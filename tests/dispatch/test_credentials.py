@@ -27,6 +27,7 @@ from local.fcm import Fcm
 from local.http2 import Response, ServedAnswer
 
 NOW = 1_800_000_000.0
+UNKNOWN_CURVE = "MDoCAQAwEAYHKoZIzj0CAQYFK4EEACAEIzAhAgEBBBwBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB"
 
 
 @pytest.fixture
@@ -68,6 +69,13 @@ def test_tokens_are_always_younger_than_an_hour_and_at_least_twenty_minutes_apar
         if issued_at not in seen:
             assert not seen or issued_at - seen[-1] >= 1200
             seen.append(issued_at)
+
+
+def test_a_key_on_a_curve_that_is_not_known_is_as_wrong_as_any() -> None:
+    """Of secp224k1."""
+    pem = f"-----BEGIN PRIVATE KEY-----\n{UNKNOWN_CURVE}\n-----END PRIVATE KEY-----\n"
+    with pytest.raises(ValidationError, match="a kind that is not known"):
+        ApnsKey(key_id="any", team_id="any", private_key=pem)
 
 
 def test_a_rotated_key_is_picked_up_without_a_rejection(apns_app: ApnsApp, secrets: Any, clock: Any) -> None:

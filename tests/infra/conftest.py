@@ -28,6 +28,7 @@ LARGEST = PROD.model_copy(
         "networks": tuple(NETWORKS),
         "channels": tuple(Channel),
         "webhook_url": "https://push.example.org/clarion",
+        "pipeline": PROD.pipeline and PROD.pipeline.model_copy(update={"watch_minutes": 5}),
         "api": PROD.api.model_copy(
             update={
                 "domain": "push.example.org",

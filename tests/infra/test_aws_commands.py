@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.pages import ORDERED, PAGES, scripts, text
 AWS = """#!/usr/bin/env python3
 import json, sys
 print(json.dumps(sys.argv[1:]), file=open("calls", "a"))
-awaited = {"describe-backup": "AVAILABLE", "describe-table": "ACTIVE"}
+awaited = {"describe-backup": "AVAILABLE", "describe-table": "ACTIVE", "list-stacks": ""}
 print(awaited.get(sys.argv[2], "any-name-that-is-as-long-as-any-arn-must-be"))
 """
 """Notes its words, and answers with what the page's next command may be given, or waits for."""
@@ -22,7 +23,17 @@ PATIENCE_S = 300
 JQ = """#!/bin/sh
 echo '{"sparkSubmit": {"entryPoint": "any"}}'
 """
-OTHERS = ("clarion", "cosign", "curl", "git", "make", "rm", "sleep")
+OTHERS = ("clarion", "cosign", "curl", "git", "make", "python", "rm", "sleep")
+STRUCTURES = {
+    "--distribution-config": {
+        "CallerReference": "any",
+        "Comment": "any",
+        "Enabled": True,
+        "Origins": {"Quantity": 1, "Items": [{"Id": "any", "DomainName": "any"}]},
+        "DefaultCacheBehavior": {"TargetOriginId": "any", "ViewerProtocolPolicy": "https-only"},
+    }
+}
+"""Options whose files hold more than text, with what has all that they need."""
 
 
 class ReachedError(Exception):
@@ -67,4 +78,7 @@ def test_each_command_would_ask_aws(commands: list[list[str]], monkeypatch: pyte
 
 def _without_files(command: list[str]) -> list[str]:
     """What they would read is nowhere here."""
-    return ["any" if word.startswith("file://") else word for word in command]
+    return [
+        json.dumps(STRUCTURES.get(option, "any")) if word.startswith("file://") else word
+        for option, word in pairwise(["", *command])
+    ]

@@ -74,6 +74,15 @@ def test_match_and_dispatch_are_tried_on_a_tenth_until_an_alarm_goes_off(
         assert {"DEPLOYMENT_FAILURE", "DEPLOYMENT_STOP_ON_ALARM"} == {*group["AutoRollbackConfiguration"]["Events"]}
 
 
+def test_an_alarm_can_end_the_canary_that_it_watches(prod: Template) -> None:
+    """Within its ten minutes."""
+    alarms = prod.find_resources("AWS::CloudWatch::Alarm")
+    for group in properties(prod, "AWS::CodeDeploy::DeploymentGroup"):
+        for each in group["AlarmConfiguration"]["Alarms"]:
+            alarm = alarms[each["Name"]["Ref"]]["Properties"]
+            assert alarm["Period"] * alarm["EvaluationPeriods"] <= 300, alarm["AlarmName"]
+
+
 @pytest.mark.parametrize("environment", ["dev", "emulator"])
 def test_elsewhere_a_new_version_takes_over_at_once(template_of: Callable[[str], Template], environment: str) -> None:
     template = template_of(environment)

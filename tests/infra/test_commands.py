@@ -24,7 +24,7 @@ def documented() -> Iterator[str]:
     """In a line of their own, or within one; those that name nothing are spoken of, not given."""
     command = rf"make (?:{'|'.join(TARGETS)})[^`]*?=(?:\\\n|[^`\n])*"
     for page in PAGES:
-        yield from re.findall(rf"(?:^|\$ |`)({command})(?=[`\n])", text(page), re.MULTILINE)
+        yield from re.findall(rf"(?:^ *|\$ |`)({command})(?=[`\n])", text(page), re.MULTILINE)
 
 
 def expanded(command: str) -> list[str]:
@@ -56,7 +56,8 @@ def test_a_command_is_one_of_cdk_s_for_an_environment_that_is_complete(command: 
     cdk, verb, *options = expanded(command)
     assert (cdk, verb) == ("cdk", command.split()[1])
     if verb == "bootstrap":
-        assert options == [f"aws://111111111111/{command.rpartition('REGION=')[2]}"]
+        account = f"aws://111111111111/{command.rpartition('REGION=')[2]}"
+        assert options == ["--termination-protection", account]
     else:
         assert options[0] == "--all" or re.fullmatch(r"clarion-\w+-(data|stack|pipeline)", options[0])
         assert chosen(App(context=context_of(options)).node).stage == context_of(options)["environment"]
@@ -77,6 +78,25 @@ def test_without_an_account_or_environment_nothing_is_run(target: str) -> None:
     with pytest.raises(subprocess.CalledProcessError) as refusal:
         expanded(f"make {target}")
     assert "is named" in refusal.value.stderr
+
+
+@pytest.mark.parametrize("given", ["STAGE=\"dev' ; touch taken '\"", "STAGE=dev CONTEXT=\"a=b' ; touch taken '\""])
+def test_nothing_that_is_given_becomes_a_command_of_its_own(given: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refusal:
+        expanded(f"make deploy {given}")
+    assert "holds a quote" in refusal.value.stderr
+
+
+def test_a_stage_is_one_word_whatever_is_in_it() -> None:
+    assert context_of(expanded("make deploy STAGE='dev; touch taken'")) == {"environment": "dev; touch taken"}
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "doctor"])
+def test_to_deploy_takes_the_command_line_and_no_other_packages_of_developers(target: str) -> None:
+    """Their installation would run with the account's credentials."""
+    printed = run(f"make --dry-run --always-make {target} STAGE=dev ACCOUNT=1 REGION=any")
+    assert set(re.findall(r"cd (\S+) && .* ci ", printed)) == {"tools/cdk"}
+    assert all("--ignore-scripts" in line for line in printed.splitlines() if " ci " in line)
 
 
 def test_further_options_are_cdk_s() -> None:

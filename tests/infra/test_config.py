@@ -14,6 +14,7 @@ from infra.options import ApiConfig, Ingest, Size, Stubs
 
 SIZE = Size(memory_mb=512, timeout_s=30)
 API = dict(PROD.api)
+DIRECT = {**API, "direct_push": True}
 JWKS = {
     "issuer": "https://login.example.org",
     "audience": "clarion",
@@ -82,6 +83,21 @@ def test_no_environment_is_the_default() -> None:
         chosen(node())
 
 
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("alarm_mail", "alarm_email"), ("node_url", "node_urls"), ("channel", "channels")]
+)
+def test_a_name_that_the_context_does_not_take_is_refused_with_the_nearest(name: str, nearest: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}'; the nearest that it takes is '{nearest}'"):
+        chosen(node(environment="prod", node_urls="wss://one.example", **{name: "any"}))
+
+
+@pytest.mark.parametrize(
+    "name", ["cli-telemetry", "@aws-cdk/core:any", "availability-zones:account=1:region=us-east-1"]
+)
+def test_what_cdk_keeps_in_the_context_is_left_to_it(name: str) -> None:
+    assert chosen(node(environment="prod", node_urls="wss://one.example", **{name: "any"})).stage == "prod"
+
+
 def test_the_emulator_takes_stand_ins_from_the_context() -> None:
     environment = chosen(node(environment="emulator", apns_url="https://127.0.0.1:2197"))
     assert environment.providers.as_settings() == {"apns_url": "https://127.0.0.1:2197"}
@@ -119,8 +135,8 @@ def test_all_channels_are_there_to_try_in_the_emulator() -> None:
         ({"channels": ["apns", "fcm", "pigeon"]}, "channels"),
         ({"channels": ["apns", "fcm", "webhook"]}, "webhook_url and the channel webhook go together"),
         ({"webhook_url": HOOK}, "webhook_url and the channel webhook go together"),
-        ({"channels": ["apns", "voip"]}, "direct_push needs a channel of fcm, too"),
-        ({"channels": ["webpush"]}, "direct_push needs a channel of apns, fcm, too"),
+        ({"channels": ["apns", "voip"], "api": DIRECT}, "direct_push needs a channel of fcm, too"),
+        ({"channels": ["webpush"], "api": DIRECT}, "direct_push needs a channel of apns, fcm, too"),
     ],
 )
 def test_channels_must_make_sense(changes: dict[str, Any], fault: str) -> None:
@@ -128,10 +144,16 @@ def test_channels_must_make_sense(changes: dict[str, Any], fault: str) -> None:
         EnvironmentConfig.model_validate({**dict(PROD), **changes})
 
 
-def test_without_direct_pushes_any_channels_do() -> None:
-    api = {**dict(PROD.api), "direct_push": False}
-    environment = EnvironmentConfig.model_validate({**dict(PROD), "api": api, "channels": ["webpush"]})
-    assert environment.channels == (Channel.WEBPUSH,)
+@pytest.mark.parametrize(
+    ("channels", "direct_push"), [("apns,fcm", True), ("voip,fcm", True), ("fcm", False), ("webpush", False)]
+)
+def test_there_are_direct_pushes_where_the_channels_have_their_providers(channels: str, *, direct_push: bool) -> None:
+    environment = chosen(node(environment="prod", node_urls="wss://one.example", channels=channels))
+    assert environment.direct_push is direct_push
+
+
+def test_direct_pushes_can_be_left_out() -> None:
+    assert not EnvironmentConfig.model_validate({**dict(PROD), "api": {**API, "direct_push": False}}).direct_push
 
 
 @pytest.mark.parametrize("url", ["http://push.example.org/", "https://me:secret@push.example.org/", f"{HOOK}?k=secret"])
@@ -280,10 +302,20 @@ def test_a_node_that_is_no_websocket_over_tls_is_refused(url: str) -> None:
         chosen(node(environment="prod", node_urls=url))
 
 
-@pytest.mark.parametrize("url", ["wss://user:word@one.example", "wss://key@one.example", "wss://one.example/?key=word"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("wss://user:word@one.example", "wss://key@one.example", "wss://one.example/?key=word"),
+        *("wss://one.example/v3/0a1b2c3d4e5f60718293", "wss://one.example/AbCdEfGhIjKlMnOpQrStUv/rpc"),
+    ],
+)
 def test_a_node_whose_address_holds_a_key_is_refused_for_the_task_shows_it(url: str) -> None:
     with pytest.raises(ValidationError, match="no key"):
         chosen(node(environment="prod", node_urls=url))
+
+
+def test_a_path_that_says_which_network_is_no_key() -> None:
+    assert chosen(node(environment="prod", node_urls="wss://one.example/paseo-people-next/rpc")).ingest
 
 
 def test_the_domain_comes_from_the_context_with_its_certificate() -> None:
@@ -311,6 +343,16 @@ def test_the_context_may_choose_the_region() -> None:
     assert chosen(App(context={**given, "region": "eu-central-1"}).node).region == "eu-central-1"
     with pytest.raises(ValidationError, match="region"):
         chosen(App(context={**given, "region": "Frankfurt"}).node)
+
+
+def test_the_limit_for_each_address_comes_from_the_environment_or_the_context() -> None:
+    given = {"environment": "prod", "node_urls": "wss://one.example"}
+    limited = chosen(node(**given, per_address="600")).api.per_address
+    assert limited
+    assert limited.requests_per_minute == 600
+    assert chosen(node(**given, region="us-west-2", per_address="none")).api.per_address is None
+    with pytest.raises(ValidationError, match="requests_per_minute"):
+        chosen(node(**given, per_address="few"))
 
 
 def test_the_certificate_has_to_be_of_the_api_s_region() -> None:

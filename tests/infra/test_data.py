@@ -59,3 +59,14 @@ def test_the_data_stack_is_deployed_before_the_others_and_alone_protected() -> N
 
 def protection(*stacks: Stack) -> tuple[bool, ...]:
     return tuple(bool(stack.termination_protection) for stack in stacks)
+
+
+def test_only_this_stack_s_buckets_may_send_to_its_queue(deployment: Deployment) -> None:
+    (name,) = [stack for stack in deployment if stack.endswith("-data")]
+    (sending,) = [
+        statement
+        for policy in deployed(deployment, "AWS::SQS::QueuePolicy")
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Principal"] == {"Service": "s3.amazonaws.com"}
+    ]
+    assert f":s3:::{name}-*" in json.dumps(sending["Condition"]["ArnLike"]["aws:SourceArn"])

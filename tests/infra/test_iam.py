@@ -13,8 +13,10 @@ import pytest
 from tests.infra.policies import IAM, LOG_GROUP, Statement, format_of, statements
 from tests.infra.templates import Deployment
 
-GLOBAL = {"aws:SecureTransport", "aws:SourceAccount", "aws:SourceArn"}
+GLOBAL = {"aws:ResourceAccount", "aws:SecureTransport", "aws:SourceAccount", "aws:SourceArn"}
 """Those that no service lists: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html"""
+OF_OTHERS = {"dataset"}
+"""What `GetMetricData` asks for on behalf of PromQL alone: the figures of services and of ours belong to none."""
 
 type Action = Mapping[str, Any]
 """As IAM describes it."""
@@ -49,7 +51,7 @@ def _is_a_key_s_own(resource: str, statement: Statement) -> bool:
 
 def applies(resource: str, action: Action) -> bool:
     """Whether the action asks for permission on such a resource: on `*` alone, if it is about none in particular."""
-    types = [each["name"] for each in action["resourceTypes"]]
+    types = [each["name"] for each in action["resourceTypes"] if each["name"] not in OF_OTHERS]
     if not types or resource == "*":
         return resource == "*" and not types
     formats = [format_of(action["service"], each) for each in types]

@@ -8,6 +8,7 @@ from aws_cdk.assertions import Template
 from bench.idle import PAGE, tables
 from tests.infra.templates import metrics_of_dashboard, properties
 
+DEPLOYING = PAGE.with_name("deploying.md")
 FREE_DASHBOARD_METRICS = 50
 """Of each of an account's first three dashboards: https://aws.amazon.com/cloudwatch/pricing/"""
 
@@ -27,6 +28,13 @@ def test_production_idles_for_forty_dollars_at_most_and_dev_for_twelve(stated: l
     prod, dev = map(float, re.findall(r"\*\*(\d+\.\d\d)\*\*", together))
     assert prod <= 40
     assert dev <= 12
+
+
+def test_the_first_steps_state_what_production_costs(stated: list[list[str]]) -> None:
+    *_, together = stated[0]
+    (edge,) = (row for row in stated[1] if "CloudFront in front of the API" in row)
+    prod, added = float(re.findall(r"\*\*(\d+\.\d\d)\*\*", together)[0]), float(edge.split("|")[-2])
+    assert f"some {prod + added:.0f} dollars a month" in DEPLOYING.read_text()
 
 
 def test_the_dashboard_shows_no_more_than_is_free(prod: Template) -> None:

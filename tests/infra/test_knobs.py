@@ -65,6 +65,7 @@ FOUND_BY = {
     "alarms": ("AWS::CloudWatch::Alarm", "AlarmName"),
     "secrets": ("AWS::SecretsManager::Secret", "Name"),
     "applications": ("AWS::EMRServerless::Application", "Name"),
+    "schedules": ("AWS::Scheduler::Schedule", "Name"),
 }
 """Kinds of resources that have names."""
 ALONE = {
@@ -75,10 +76,10 @@ ALONE = {
     "firewall": "AWS::WAFv2::WebACL",
     "stream": "AWS::KinesisFirehose::DeliveryStream",
     "task": "AWS::ECS::TaskDefinition",
+    "cluster": "AWS::ECS::Cluster",
     "service": "AWS::ECS::Service",
     "subscription": "AWS::SNS::Subscription",
     "dashboard": "AWS::CloudWatch::Dashboard",
-    "schedule": "AWS::Scheduler::Schedule",
     "canary": "AWS::CodeDeploy::Application",
 }
 """Kinds of which a deployment has one at most."""
@@ -227,6 +228,8 @@ CHANGES: Mapping[str, Change] = {
             "alarms.ingest-lagging.Dimensions.stage": "blue",
             "alarms.pushes-stale.Dimensions.stage": "blue",
             "stream.DeliveryStreamName": "clarion-blue-events",
+            "cluster.ClusterName": "clarion-blue",
+            "stacks.*.tags": {"clarion:stage": "blue"},
         },
     ),
     "region": Change("eu-central-1", {"stacks.*.region": "eu-central-1", "jobs.*.AWS_DEFAULT_REGION": "eu-central-1"}),
@@ -372,7 +375,7 @@ CHANGES: Mapping[str, Change] = {
     **{f"ingest.following.node_budgets.xmtp.{name}": same(value, f"settings.ingest.node_budgets.xmtp.{name}")
        for name, value in BUDGET.items()},
     "pipeline.release": same("emr-spark-8.2.0", "applications.*.ReleaseLabel"),
-    "pipeline.hour": Change(5, {"schedule.ScheduleExpression": "cron(0 5 * * ? *)"}),
+    "pipeline.hour": Change(5, {"schedules.daily.ScheduleExpression": "cron(0 5 * * ? *)"}),
     "pipeline.workers": Change(
         6,
         {
@@ -382,13 +385,16 @@ CHANGES: Mapping[str, Change] = {
         },
     ),
     "pipeline.timeout_minutes": same(120, "daily.ExecutionTimeoutMinutes"),
+    "pipeline.watch_minutes": Change(
+        8, {"schedules.watch.ScheduleExpression": "rate(8 minutes)", "alarms.watch-silent.EvaluationPeriods": 32}
+    ),
     "push_services": same(["push.example.org"], "settings.api.push_services", "settings.webpush.push_services"),
     **{f"providers.{name}": same(
         f"https://{name.replace('_', '-')}.example", *dispatch(name),
         *([f"settings.api.direct_push.{name}"] if name in DirectPushSettings.model_fields else ()),
     ) for name in stub_names()},
     "log_days": same(90, "logs.*.RetentionInDays"),
-    "lake_days": same(40, "expires.LakeBucket", "daily.arguments.--keep-days"),
+    "lake_days": same(40, "expires.LakeBucket"),
     "lake_buffer_s": same(120, "stream.ExtendedS3DestinationConfiguration.BufferingHints.IntervalInSeconds"),
     "lake_zipped": Change(
         False,
@@ -407,7 +413,7 @@ OTHERWISE: Mapping[str, Change] = {
     "account": Change("222222222222", {"stacks.*.account": "222222222222"}),
     "platform": Change(Platform.HOST, {"functions.*.Architectures": ["x86_64"]}),
     "ingest": Change(None, {"service": ABSENT, "task": ABSENT, "alarms.nodes-missing-statements": ABSENT}),
-    "pipeline": Change(None, {"stacks.pipeline": ABSENT, "schedule": ABSENT}),
+    "pipeline": Change(None, {"stacks.pipeline": ABSENT, "schedules": {}}),
     "monitored": Change(False, {"alarms": {}, "dashboard": ABSENT, "subscription": ABSENT}),
     "canary": Change(False, {"canary": ABSENT}),
     "tls_only": Change(False, {"tls_policies": 0}),
@@ -459,6 +465,7 @@ class Deployment:
                     "account": stack.account,
                     "region": stack.region,
                     "protected": bool(stack.termination_protection),
+                    "tags": stack.tags.tag_values(),
                 }
                 for name, stack in self._stacks.items()
             },
@@ -522,12 +529,11 @@ class Deployment:
             for name, output in outputs.items()
             if name.endswith("Parameters")
         }
-        (schedule,) = self._of("AWS::Scheduler::Schedule")
+        schedule = self._named(*FOUND_BY["schedules"])["daily"]
         daily = json.loads(resolved(schedule["Target"]["Input"]))
-        arguments = daily["JobDriver"]["SparkSubmit"]["EntryPointArguments"]
         return {
             "jobs": {job: dict(re.findall(r"--conf \S*?(\w+)=(\S+)", text)) for job, text in parameters.items()},
-            "daily": {**daily, "arguments": {"--keep-days": int(arguments[arguments.index("--keep-days") + 1])}},
+            "daily": daily,
             "entry_bucket": re.findall(r"s3://([^/]+)/", json.dumps(outputs["EntryPoint"]))[0],
         }
 

@@ -5,10 +5,14 @@ from collections.abc import Iterator
 from importlib.util import cache_from_source
 from pathlib import Path
 
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk.assertions import Template
+
 from infra.archives import CORE
 from infra.config import Platform
 from infra.functions import FUNCTIONS, code_archive
-from infra.layers import core_archive, vendor_archive
+from infra.layers import Layers, core_archive, vendor_archive
 
 
 def files_of(root: Path, inside: str) -> Iterator[str]:
@@ -64,3 +68,19 @@ def test_layers_fit_into_what_lambda_unpacks() -> None:
     archives = (core_archive(), vendor_archive(Platform.ARM64))
     sizes = [sum(entry.file_size for entry in zipfile.ZipFile(path).infolist()) for path in archives]
     assert sum(sizes) < 150 * 2**20  # of the 250 MiB that code and layers may have together
+
+
+def test_an_archive_that_was_changed_where_it_is_kept_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So `make diff` shows it, and it doesn't pass for what was deployed before."""
+    kept, keys = tmp_path / "kept.zip", set[str]()
+    monkeypatch.setattr("infra.layers.core_archive", lambda: kept)
+    monkeypatch.setattr("infra.layers.vendor_archive", lambda _: kept)
+    for content in (b"as built", b"as changed"):
+        kept.write_bytes(content)
+        stack = Stack(App(outdir=str(tmp_path / content.hex())))
+        Layers(stack, "Layers", platform=Platform.HOST)
+        layers = Template.from_stack(stack).find_resources("AWS::Lambda::LayerVersion")
+        keys |= {layer["Properties"]["Content"]["S3Key"] for layer in layers.values()}
+    assert len(keys) == 2

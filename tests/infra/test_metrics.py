@@ -61,6 +61,7 @@ CODE = {
     "schedule": ("schedule",),
     "api": ("api",),
     "authorizer": ("api/authorization.py",),
+    "watch": ("../pipeline/watch.py",),
     **{name: (name, "api") for name in NETWORKS},
 }
 """Below `functions/`, by the service that records."""

@@ -27,8 +27,8 @@ def test_the_page_states_how_many_functions_the_account_has_to_run_at_once(
     table = PAGE.partition("### What the account needs")[2].partition("\n#")[0]
     stated = [int(count) for count in re.findall(r"\| (?:\*\*)?(\d+)(?:\*\*)? \|$", table, re.MULTILINE)]
 
-    of_prod = [needs.fed(plan), needs.called(plan), needs.at_once(plan)]
-    assert stated == [*of_prod, needs.reserved(reserving), needs.at_once(reserving)]
+    of_prod = [needs.fed_by_queues(plan), needs.called_by_the_api(plan), needs.functions_at_once(plan)]
+    assert stated == [*of_prod, needs.set_aside(reserving), needs.functions_at_once(reserving)]
 
 
 def test_dev_is_bounded_as_the_page_says(template_of: Callable[[str], Template]) -> None:
@@ -54,9 +54,9 @@ def test_the_page_states_what_xmtp_adds_to_the_functions_at_once(
         },
         api={"reserved": RESERVED},
     )
-    reserved = needs.reserved(planned(xmtp))
-    queues = needs.fed(planned(xmtp))
-    assert f"of which its queue feeds {queues - needs.fed(planned(prod))} at once" in PAGE
+    reserved = needs.set_aside(planned(xmtp))
+    queues = needs.fed_by_queues(planned(xmtp))
+    assert f"of which its queue feeds {queues - needs.fed_by_queues(planned(prod))} at once" in PAGE
     assert f"each of three functions then: {reserved} instead of {2 * RESERVED}" in PAGE
     stated = " ".join(PAGE.partition("### What the account needs")[2].split())
     assert f"the queues' {queues}, or {queues + FURTHER} with the webhook" in stated

@@ -126,3 +126,26 @@ def test_no_policy_names_every_action(template_of: Callable[[str], Template]) ->
     for policy in template_of("prod").find_resources("AWS::IAM::Policy").values():
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
             assert not [action for action in listed(statement["Action"]) if "*" in action]
+
+
+def test_who_neither_pushes_nor_changes_a_subscription_reads_none_of_its_token(prod: Template) -> None:
+    reading = [
+        statement
+        for policy in prod.find_resources("AWS::IAM::Policy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if "dynamodb:Attributes" in str(statement.get("Condition"))
+    ]
+    assert len(reading) == len(("match", "pages", "cleanup"))
+    for statement in reading:
+        assert statement["Action"] == "dynamodb:BatchGetItem"
+        assert "token" not in statement["Condition"]["ForAllValues:StringEquals"]["dynamodb:Attributes"]
+        assert statement["Condition"]["StringEqualsIfExists"] == {"dynamodb:Select": "SPECIFIC_ATTRIBUTES"}
+
+
+def test_another_account_s_bucket_or_key_is_out_of_reach(prod: Template) -> None:
+    """Their names are read from SSM, where somebody may have put another one."""
+    own = {"Ref": "AWS::AccountId"}
+    for policy in prod.find_resources("AWS::IAM::Policy").values():
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+            if listed(statement["Action"])[0].partition(":")[0] in {"s3", "kms"}:
+                assert statement["Condition"]["StringEquals"]["aws:ResourceAccount"] == own

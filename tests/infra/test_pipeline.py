@@ -14,11 +14,22 @@ from aws_cdk.assertions import Template
 from botocore.validate import validate_parameters
 from pydantic import ValidationError
 
+from bench.idle_bill import HOURS, WORKER_HOUR
 from clarion.events import Event
-from infra.app import add_stacks
+from clarion.metrics import NAMESPACE
+from infra.app import add_stacks, define_alone
 from infra.config import EnvironmentConfig, Pipeline, Platform
-from infra.environments import EMULATOR, PROD
-from infra.jobs import DISK_GIGABYTES, GIGABYTES, VCPUS, WORKER, WRITTEN_BY_REPLAY, WRITTEN_DAILY
+from infra.environments import EMULATOR, ENVIRONMENTS, PROD
+from infra.jobs import (
+    DISK_GIGABYTES,
+    GIGABYTES,
+    PLANNED,
+    VCPUS,
+    WORKER,
+    WRITTEN_BY_REPLAY,
+    WRITTEN_BY_WATCH,
+    WRITTEN_DAILY,
+)
 from infra.pipeline import PipelineStack
 from infra.spark_bundle import OF_THE_RELEASE, REQUIREMENTS, code_archive, needed, packages_archive
 from local.emulator import Emulator, started
@@ -29,6 +40,7 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[2] / "docs"
 QUEUES = ("envelopes", *PROD.channels)
+KINDS = ("AWS::EMRServerless::Application", "AWS::IAM::Role", "AWS::Scheduler::Schedule")
 LOG = "/aws/emr-serverless/clarion-prod-pipeline"
 
 
@@ -61,11 +73,12 @@ def writing(*folders: str) -> Permissions:
 
 LARGE: Permissions = {"s3:ListBucket": {"DataLake", "DataOversize"}}
 PERMITTED: Mapping[str, Permissions] = {
-    "DailyRole": {**running("s3"), **LARGE, **writing(*WRITTEN_DAILY)},
+    "DailyRole": {**running("s3"), **LARGE, **writing(*WRITTEN_DAILY), "cloudwatch:GetMetricData": {"*"}},
     "ReplayRole": {
         **running("s3"),
         **LARGE,
-        **writing(*WRITTEN_BY_REPLAY),
+        **(written := writing(*WRITTEN_BY_REPLAY)),
+        "s3:PutObject": {*written["s3:PutObject"], f"DataLake/{PLANNED}"},
         "sqs:SendMessage": {f"Queues{name.title()}" for name in QUEUES},
     },
     "RetireRole": {
@@ -114,7 +127,8 @@ def test_the_daily_folders_are_those_of_every_event(resources: Mapping[str, Reso
             yield from [each.model_fields["event"].default] if "event" in each.model_fields else []
             yield from kinds(each)
 
-    assert set(kinds(Event)) == set(WRITTEN_DAILY) - {"unreadable", "differences", "reports"}
+    others = {"unreadable", "differences", "reports", "snapshots", "manifests", "symlinks"}
+    assert set(kinds(Event)) == set(WRITTEN_DAILY) - others
 
 
 def test_applications_run_arm_one_job_at_a_time_within_their_capacity(resources: Mapping[str, Resource]) -> None:
@@ -143,27 +157,31 @@ def test_all_executors_are_there_from_the_beginning_and_fit_beside_the_driver(ou
     assert {asked[f"spark.{name}"] for name in numbers} == {str(PROD.pipeline.workers - 1)}
 
 
-def test_only_repairs_have_a_network_and_nobody_can_call_them(resources: Mapping[str, Resource]) -> None:
-    applications = of_kind(resources, "AWS::EMRServerless::Application")
+def test_both_lie_in_the_network_of_ingest_and_nobody_can_call_them(resources: Mapping[str, Resource]) -> None:
     (group,) = of_kind(resources, "AWS::EC2::SecurityGroup").values()
-    assert "NetworkConfiguration" not in applications["Daily"]
-    assert len(applications["Repairs"]["NetworkConfiguration"]["SubnetIds"]) == 2
+    for application in of_kind(resources, "AWS::EMRServerless::Application").values():
+        assert len(application["NetworkConfiguration"]["SubnetIds"]) == 2
     assert "SecurityGroupIngress" not in group
 
 
-def test_the_network_of_repairs_gives_its_workers_the_public_addresses_that_lead_out(prod: Template) -> None:
+def test_the_network_gives_workers_the_public_addresses_that_lead_out(prod: Template) -> None:
     """EMR Serverless has no setting for it, as ECS has."""
     subnets = prod.find_resources("AWS::EC2::Subnet").values()
     assert [each["Properties"]["MapPublicIpOnLaunch"] for each in subnets] == [True, True]
 
 
-def test_where_ingest_runs_elsewhere_there_is_nothing_to_repair_with() -> None:
+def test_where_ingest_runs_elsewhere_there_is_nothing_to_repair_with_and_nothing_is_counted() -> None:
     changed = EnvironmentConfig.model_validate({**dict(PROD), "ingest": None})
     app = App(context={"aws:cdk:disable-asset-staging": True})
     add_stacks(app, changed)
     stack = app.node.find_child(f"{PREFIX}pipeline")
     assert isinstance(stack, PipelineStack)
     assert stack.applications.keys() == {"daily"}
+    resources = Template.from_stack(stack).to_json()["Resources"]
+    (application,) = of_kind(resources, "AWS::EMRServerless::Application").values()
+    (schedule,) = of_kind(resources, "AWS::Scheduler::Schedule").values()
+    assert "NetworkConfiguration" not in application
+    assert "--stream" not in readable(schedule["Target"]["Input"])
 
 
 def test_the_schedule_asks_emr_for_what_its_api_takes(resources: Mapping[str, Resource]) -> None:
@@ -180,13 +198,87 @@ def test_the_schedule_asks_emr_for_what_its_api_takes(resources: Mapping[str, Re
     assert asked["jobDriver"]["sparkSubmit"]["entryPointArguments"] == [
         "daily",
         "--strict",
-        "--keep-days",
-        "400",
+        "--stage",
+        "prod",
         "--lake",
         "s3://DataLake",
         "--oversize",
         "s3://DataOversize",
+        "--stream",
+        "clarion-prod-events",
     ]
+
+
+@pytest.fixture(scope="module")
+def watching() -> Mapping[str, Resource]:
+    """Production's, with losses watched for."""
+    assert PROD.pipeline
+    changed = PROD.model_copy(update={"pipeline": PROD.pipeline.model_copy(update={"watch_minutes": 5})})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENVIRONMENTS, "prod", EnvironmentConfig.model_validate(dict(changed)))
+        live = define_alone("prod", builtin_cloud_formation_validation=False)
+    stack = live.node.root.node.find_child(f"{PREFIX}pipeline")
+    assert isinstance(stack, PipelineStack)
+    return Template.from_stack(stack).to_json()["Resources"]  # type: ignore[no-any-return] # a template is JSON
+
+
+def test_losses_are_watched_for_only_where_it_is_asked_for(
+    resources: Mapping[str, Resource], watching: Mapping[str, Resource]
+) -> None:
+    added = {kind: of_kind(watching, kind).keys() - of_kind(resources, kind).keys() for kind in KINDS}
+    assert added == {
+        "AWS::EMRServerless::Application": {"Watch"},
+        "AWS::IAM::Role": {"WatchRole", "WatchStarter"},
+        "AWS::Scheduler::Schedule": {"WatchSchedule"},
+    }
+
+
+def test_the_watch_begins_every_few_minutes_in_an_application_of_its_own(watching: Mapping[str, Resource]) -> None:
+    schedule = of_kind(watching, "AWS::Scheduler::Schedule")["WatchSchedule"]
+    run = json.loads(readable(schedule["Target"]["Input"]))
+    assert schedule["ScheduleExpression"] == "rate(5 minutes)"
+    assert (run["ApplicationId"], run["ExecutionRoleArn"]) == ("Watch", "WatchRole")
+    assert run["JobDriver"]["SparkSubmit"]["EntryPointArguments"] == [
+        *("watch", "--once", "--stage", "prod", "--overdue-seconds", "180"),
+        *("--lake", "s3://DataLake", "--oversize", "s3://DataOversize"),
+    ]
+    assert permissions_of_job(watching, "WatchStarter")["iam:PassRole"] == {"WatchRole"}
+
+
+def test_the_watch_may_write_what_it_commits_and_record_our_own_metrics_alone(
+    watching: Mapping[str, Resource],
+) -> None:
+    granted = permissions_of_job(watching, "WatchRole")
+    granted.pop("s3:GetObject")
+    assert granted == {**running("s3"), **LARGE, **writing(*WRITTEN_BY_WATCH), "cloudwatch:PutMetricData": {"*"}}
+    statements = of_kind(watching, "AWS::IAM::Policy")["WatchRoleDefaultPolicy"]["PolicyDocument"]["Statement"]
+    (recording,) = [each for each in statements if each["Action"] == "cloudwatch:PutMetricData"]
+    assert recording["Condition"] == {"StringEquals": {"cloudwatch:namespace": NAMESPACE}}
+
+
+def test_a_run_of_the_watch_that_fails_is_heard_of_and_one_that_succeeds_is_no_daily_run(
+    watching: Mapping[str, Resource],
+) -> None:
+    rules = of_kind(watching, "AWS::Events::Rule")
+    heard = {name: rule["EventPattern"]["detail"]["applicationId"] for name, rule in rules.items()}
+    applications = {name: [readable(each) for each in of_rule] for name, of_rule in heard.items()}
+    assert applications == {"Succeeded": ["Daily"], "Failed": ["Daily", "Watch", "Repairs"]}
+
+
+def test_the_page_says_what_watching_costs() -> None:
+    page = (DOCS / "operations.md").read_text().partition("### Watching for losses")[2]
+    assert PROD.pipeline
+    run = PROD.pipeline.workers * WORKER_HOUR * 2.5 / 60
+    stated = [float(dollars) for dollars in re.findall(r"\b(\d{3}\.\d\d)\b", page)]
+    costs = [run * HOURS * 60 / minutes for minutes in (5, 8)]
+    assert stated == [round(each, 2) for each in (*costs, PROD.pipeline.workers * WORKER_HOUR * HOURS)]
+
+
+def test_nothing_is_watched_for_where_cloudwatch_is_out_of_reach() -> None:
+    assert PROD.pipeline
+    watched = PROD.pipeline.model_copy(update={"watch_minutes": 5})
+    with pytest.raises(ValidationError, match="watch_minutes needs ingest"):
+        EnvironmentConfig.model_validate({**dict(PROD), "ingest": None, "pipeline": dict(watched)})
 
 
 def camel(value: Any) -> Any:
@@ -221,7 +313,8 @@ def test_driver_and_executors_find_the_archives_where_spark_unpacks_them(outputs
 
 
 def test_what_the_page_takes_from_the_outputs_is_there(outputs: Mapping[str, str]) -> None:
-    asked = re.findall(r"\$\(output (\w+)\)", (DOCS / "operations.md").read_text())
+    _, _, section = (DOCS / "operations.md").read_text().partition("\n## The pipeline\n")
+    asked = re.findall(r"\$\(output (\w+)\)", section)
     assert set(asked) == outputs.keys()
 
 
@@ -230,7 +323,15 @@ def test_the_emulator_has_no_such_stack() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"release": "emr-7.13.0"}, {"workers": 1}, {"hour": 24}, {"timeout_minutes": 1_440}, {"vpc": "any"}]
+    "wrong",
+    [
+        {"release": "emr-7.13.0"},
+        {"workers": 1},
+        {"hour": 24},
+        {"timeout_minutes": 1_440},
+        {"watch_minutes": 4},
+        {"vpc": "any"},
+    ],
 )
 def test_a_wrong_configuration_stops_synthesis(wrong: Mapping[str, Any]) -> None:
     with pytest.raises(ValidationError):

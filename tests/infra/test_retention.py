@@ -33,7 +33,7 @@ def written(template: Template, buckets: Mapping[str, str]) -> Iterator[tuple[st
 
 def place(resource: str, buckets: Mapping[str, str]) -> tuple[str, str]:
     (bucket,) = [bucket for parameter, bucket in buckets.items() if parameter in resource]
-    folder = re.search(r'"/([a-z/]*)\*"', resource)
+    folder = re.search(r'"/([a-z/]*)[^/"]*"', resource)
     assert folder, resource
     return bucket, folder[1]
 

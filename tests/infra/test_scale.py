@@ -5,7 +5,7 @@ from aws_cdk.assertions import Template
 from bench.scale import (
     PAGE_OF_DOCS,
     PARTITION_WRITES,
-    Deployed,
+    Capacities,
     Measured,
     crowd_s,
     tables,
@@ -22,7 +22,7 @@ def test_the_page_states_what_is_computed(prod: Template) -> None:
 
 
 def test_a_million_are_queued_within_two_minutes_by_what_warm_tables_take(prod: Template) -> None:
-    workers, page_s = Deployed.of(prod).pages.concurrency, Measured.read().page_s()
+    workers, page_s = Capacities.of(prod).pages.concurrency, Measured.read().page_s()
     assert crowd_s(MILLION, workers, page_s) <= 120
     busiest = Measured.read().page_cpu_s
     assert MILLION / crowd_s(MILLION, workers, busiest) <= 20_000
@@ -41,6 +41,6 @@ def test_the_page_states_what_a_few_legs_would_take() -> None:
 
 
 def test_the_page_states_how_long_dispatch_takes_for_a_million(prod: Template) -> None:
-    apns = Deployed.of(prod).apns
+    apns = Capacities.of(prod).apns
     seconds = MILLION / apns.concurrency / apns.batch * Measured.read().dispatch_batch_s
     assert f"`concurrency` of {apns.concurrency}, a million iPhones take {seconds / 60:.0f} minutes" in DOCS

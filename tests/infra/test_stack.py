@@ -326,7 +326,7 @@ def test_an_ingest_task_has_half_as_much_time_again_as_it_takes_to_read_ten_mill
 
 def test_an_image_whose_base_is_not_pinned_is_warned_of() -> None:
     warnings = Annotations.from_stack(add_stacks(App(), PROD)).find_warning(
-        "*", Match.string_like_regexp("`make release` pins it")
+        "*", Match.string_like_regexp("`make pin-base` pins it")
     )
     assert bool(warnings) != base_is_pinned()
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from local.emulator import ROOT, leashed
+from local.leash import leashed
 
+ROOT = Path(__file__).parents[2]
 BINARY = ROOT / ".tools" / "chromium"
 """Where `make .tools/chromium` puts it, as the gate does."""
 PATIENCE = 120.0

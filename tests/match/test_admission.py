@@ -8,13 +8,13 @@ import pytest
 
 import match.windows
 from clarion.channels import Channel
+from clarion.claims import LONGEST, SLACK, lasts_until
 from clarion.decisions import NotificationDecision, Wanted
 from clarion.limiter import LATENESS, Admitted, Limit, Window
 from clarion.messages import EnvelopeMessage
 from clarion.networks import STATEMENTS
 from clarion.tables import WINDOW_PART, PushRecord, RateLimit, Subscription
 from match.admission import AdmissionResult, Notification
-from match.claims import LONGEST, SLACK, lasts_until
 from match.matching import Match, Subscriber
 from match.windows import Pair, Windows
 from tests.match.meter import meter

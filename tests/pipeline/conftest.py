@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from pipeline.compact import compact
 from pipeline.generator.day import generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
-from pipeline.lake import HOUR_MS, EventLake, Period
+from pipeline.lake import EventLake, differences_name
+from pipeline.period import HOUR_MS, Period
 from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.schemas import EventKind
 from pipeline.session import session
@@ -97,7 +98,7 @@ def findings(day: EventLake, plan: Plan) -> Findings:
 @pytest.fixture(scope="session")
 def differences(day: EventLake, plan: Plan, findings: Findings) -> DataFrame:
     """As the job leaves them in the lake."""
-    findings.differences.write.parquet(day.differences_path(plan.period))
+    day.write_named(differences_name(plan.period), findings.differences)
     found = day.differences(plan.period)
     assert found
     return found

@@ -11,12 +11,15 @@ import pytest
 from infra.config import Platform
 from infra.spark_bundle import code_archive, packages_archive
 from pipeline import arguments
-from pipeline.carry import CARRIED
+from pipeline.claims import CLAIMS
 from pipeline.cli import JOBS
 from pipeline.compact import compact
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import Faults, Plan
-from pipeline.lake import DAY_MS, HOUR_MS, EventLake, Period, instant_text
+from pipeline.lake import EventLake
+from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
+from pipeline.snapshots import day_of, snapshot_days
+from pipeline.state import STATES
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
 NOW = START + DAY_MS + 2 * HOUR_MS
@@ -45,15 +48,14 @@ def test_the_daily_run_finds_what_is_wrong_and_nothing_else_and_still_reports(la
     generate(lake, Plan(START + 22 * HOUR_MS, statements=200, rules=100, hours=2, faults=Faults(lost=500)))
     compact(lake, Period(START - 5 * DAY_MS, START))
     period = ["--from", instant_text(START), "--to", instant_text(START + DAY_MS), "--now", instant_text(NOW)]
-    status = JOBS["daily"](
-        lake, arguments.parse(["daily", "--strict", "--keep-days", "2", "--lake", lake.root, *period])
-    )
+    status = JOBS["daily"](lake, arguments.parse(["daily", "--strict", "--lake", lake.root, *period]))
     found = lake.differences(Period(START, START + DAY_MS))
     assert found
     assert found.count() == answers(lake).count() > 0
     assert status == 1
     assert list(Path(lake.root).glob("reports/*/*/report.html"))
-    assert list(Path(lake.root).glob(f"rules/*/hour={CARRIED}/*.parquet"))
+    for name in (*STATES, CLAIMS):
+        assert snapshot_days(lake.root, name) == [day_of(START)]
 
 
 def test_the_environment_for_emr_is_complete(tmp_path: Path) -> None:

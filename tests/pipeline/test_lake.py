@@ -19,7 +19,10 @@ from clarion.events import (
     SubscriptionChanged,
 )
 from pipeline.compact import compact
-from pipeline.lake import HOUR_MS, RAW, UNREADABLE, EventLake, Period, filesystem, hour_path
+from pipeline.files import filesystem
+from pipeline.lake import UNREADABLE, EventLake
+from pipeline.period import HOUR_MS, Period, hour_path
+from pipeline.raw import RAW
 from pipeline.schemas import SCHEMAS, EventKind
 
 AT = 1_790_000_000_000

@@ -19,10 +19,12 @@ from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from pipeline import arguments, replay
 from pipeline.cli import JOBS
+from pipeline.completeness import declare_complete
 from pipeline.generator.day import generate
 from pipeline.generator.plan import Plan
-from pipeline.lake import DAY_MS, FOREVER, HOUR_MS, EventLake, Period, hour_columns, instant_text
+from pipeline.lake import EventLake, hour_columns
 from pipeline.limits import LimitHistory, LimitSpan, limit_history
+from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, instant_text
 from pipeline.reconcile import Terms, reconcile, with_caps
 from pipeline.schemas import SCHEMAS, EventKind
 
@@ -54,7 +56,7 @@ def test_limits_hold_until_others_are_loaded(lake: EventLake) -> None:
         loaded(START, DEFAULT), loaded(START + 1, DEFAULT), loaded(START + 5, other), loaded(START + 9, other),
         loaded(START + 20, None), loaded(NOW, DEFAULT),
     ])  # fmt: skip
-    assert limit_history(lake, NOW).spans[STATEMENTS] == (
+    assert limit_history(lake, START, NOW).spans[STATEMENTS] == (
         LimitSpan(0, START + 5, DEFAULT, SUBSCRIPTION_CAP),
         LimitSpan(START + 5, START + 20, other, SUBSCRIPTION_CAP),
         LimitSpan(START + 20, FOREVER, None, SUBSCRIPTION_CAP),
@@ -63,7 +65,7 @@ def test_limits_hold_until_others_are_loaded(lake: EventLake) -> None:
 
 @pytest.mark.usefixtures("toy")
 def test_a_network_of_which_the_lake_has_no_limits_has_its_own(lake: EventLake) -> None:
-    spans = limit_history(lake, NOW).spans
+    spans = limit_history(lake, START, NOW).spans
     assert spans[STATEMENTS] == (LimitSpan(0, FOREVER, DEFAULT, SUBSCRIPTION_CAP),)
     assert spans["toy"] == (LimitSpan(0, FOREVER, None, SUBSCRIPTION_CAP),)
 
@@ -113,6 +115,7 @@ def test_a_secret_condition_excuses_no_refusal_that_no_limit_bears_out(
     refused: EventLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given(refused, DEFAULT, condition_digest=b"d" * 32)
+    declare_complete(refused.root, Period(PERIOD.start, PERIOD.end + HOUR_MS).hours(), NOW)
     period = ["--from", instant_text(PERIOD.start), "--to", instant_text(PERIOD.end), "--now", instant_text(NOW)]
     asked = arguments.parse(["reconcile", "--strict", "--lake", refused.root, *period])
     assert JOBS["reconcile"](refused, asked) == 1
@@ -122,7 +125,7 @@ def test_a_secret_condition_excuses_no_refusal_that_no_limit_bears_out(
 def test_a_made_up_day_keeps_to_the_limits_it_is_given(lake: EventLake) -> None:
     given = LimitSpan(0, FOREVER, Limit(10, 60_000, 5_000), SUBSCRIPTION_CAP)
     generate(lake, Plan(START, statements=100, rules=60, hours=2, floods=1, limits=given), compacted=True)
-    assert limit_history(lake, NOW).at(STATEMENTS, START).limit == given.limit
+    assert limit_history(lake, START, NOW).at(STATEMENTS, START).limit == given.limit
     assert lake.read(EventKind.NOTIFICATION).where(F.col("decision") == "rate_limited").count() > 0
 
 

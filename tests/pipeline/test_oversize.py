@@ -17,7 +17,8 @@ from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from clarion.storage import OVERSIZE_PREFIX
 from pipeline import replay
-from pipeline.lake import HOUR_MS, EventLake, Period, hour_columns
+from pipeline.lake import EventLake, hour_columns
+from pipeline.period import HOUR_MS, Period
 from pipeline.reconcile import Terms, reconcile
 from pipeline.schemas import SCHEMAS, EventKind
 from pipeline.verify import fetched

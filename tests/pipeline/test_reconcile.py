@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,12 +6,12 @@ from pyspark.sql import functions as F
 
 from clarion.limiter import Limit
 from clarion.networks import NETWORKS
-from pipeline import arguments
 from pipeline.cli import JOBS, main
-from pipeline.findings import Difference, Gaps, find_gaps
+from pipeline.findings import Difference
 from pipeline.generator.day import answers
-from pipeline.lake import FOREVER, HOUR_MS, RAW, UNREADABLE, EventLake, Period, hour_path, instant_text
+from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, LimitSpan
+from pipeline.period import FOREVER, HOUR_MS
 from pipeline.reconcile import Findings, with_caps
 from pipeline.schemas import EventKind
 
@@ -69,49 +68,6 @@ def test_a_lake_that_does_not_exist_is_named_and_not_made(
     assert main([job, "--lake", str(nowhere)]) == 1
     assert f"there is no lake at {nowhere}" in capsys.readouterr().err
     assert not nowhere.exists()
-
-
-@pytest.fixture
-def hours(lake: EventLake) -> Callable[[str, int], Path]:
-    """Makes the folder of an hour, counted from START, as it is once something has been written there."""
-
-    def hour(folder: str, number: int) -> Path:
-        day, of_day = hour_path(START + number * HOUR_MS).split("/")
-        path = Path(lake.root) / folder / f"day={day}" / f"hour={of_day}"
-        path.mkdir(parents=True)
-        return path
-
-    return hour
-
-
-def test_hours_in_which_nothing_arrived_and_hours_not_compacted_are_named(
-    lake: EventLake, hours: Callable[[str, int], Path]
-) -> None:
-    for folder, number in ((RAW, 0), (EventKind.RULES, 0), (RAW, 1), (UNREADABLE, 3), (RAW, 4)):
-        hours(folder, number)
-    second, third = (hour_path(START + number * HOUR_MS) for number in (1, 2))
-
-    gaps = find_gaps(lake.root, Period(START + 1, START + 3 * HOUR_MS + 1))
-
-    assert gaps == Gaps(uncompacted=[second], empty=[third], nothing=False)
-    assert gaps.unjudged
-    assert not find_gaps(lake.root, Period(START + 2 * HOUR_MS, START + 4 * HOUR_MS)).unjudged
-    assert find_gaps(lake.root, Period(START + 2 * HOUR_MS, START + 3 * HOUR_MS)).unjudged
-
-
-def test_a_period_of_which_the_lake_has_nothing_is_not_healthy(
-    lake: EventLake, hours: Callable[[str, int], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    hours(EventKind.SUBSCRIPTION, 0)
-    empty, now = START + HOUR_MS, instant_text(START + 2 * HOUR_MS)
-    period = ["--from", instant_text(empty), "--to", now, "--now", now]
-
-    wanted = arguments.parse(["reconcile", "--strict", "--lake", lake.root, *period])
-
-    assert JOBS["reconcile"](lake, wanted) == 1
-    printed = capsys.readouterr()
-    assert f"missing: nothing has arrived in {hour_path(empty)}" in printed.err
-    assert printed.out == "{}\n"
 
 
 def test_a_cap_is_borne_out_by_what_was_queued_within_a_window_around_it(spark: SparkSession) -> None:

@@ -94,7 +94,7 @@ def test_what_has_expired_is_left(
 
 def test_a_replay_keeps_to_its_rate_and_a_second_run_sends_nothing(lake: EventLake) -> None:
     rows = [("run", place, f"r{place}", "s", "fcm", f"message {place}") for place in range(3 * replay.BATCH)]
-    lake.spark.createDataFrame(rows, PLAN).write.parquet(lake.path(REPLAYS))
+    lake.write_named(REPLAYS, lake.spark.createDataFrame(rows, PLAN))
     queues, reported = Queues(), list[int]()
     begun = time.monotonic()
     sent = replay.send(lake, queues, QUEUES, 10 * replay.BATCH, reported.append)  # type: ignore[arg-type] # as above

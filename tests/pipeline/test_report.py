@@ -1,36 +1,134 @@
-import re
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from clarion.channels import CHANNELS
 from clarion.decisions import Purpose
-from clarion.networks.xmtp.topics import group_topic
-from pipeline.charts import ChartSeries, bars, number
+from pipeline.funnel import notifications
 from pipeline.generator.plan import Plan
-from pipeline.lake import HOUR_MS, EventLake
-from pipeline.page import COLOURS, page
-from pipeline.report import latency, report
-from pipeline.schemas import EventKind
+from pipeline.lake import EventLake
+from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.report import EXAMPLES, by_hour, latency, report
+from pipeline.schemas import SCHEMAS, EventKind
+
+HOUR = Period(10 * HOUR_MS, 11 * HOUR_MS)
+NOON = HOUR.start + 60_000
+DECIDED = (
+    "receipt string, subscription_id string, network string, channel string, at long, judged_at long, decision string"
+)
+TRIED = (
+    "receipt string, subscription_id string, network string, channel string, at long, latency_ms long, decision string, "
+    "purpose string"
+)
+FOUND = "receipt string, subscription_id string, network string, channel string, at long, difference string"
 
 
 @pytest.fixture(scope="module")
-def tables(day: EventLake, plan: Plan) -> dict[str, list[dict[str, Any]]]:
-    frames = report(day, plan.period, plan.start + 24 * HOUR_MS).by_name
-    return {name: [row.asDict() for row in table.collect()] for name, table in frames.items()}
+def tables(day: EventLake, plan: Plan, differences: DataFrame) -> dict[str, list[dict[str, Any]]]:
+    return {name: table.to_pylist() for name, table in report(day, plan.period, plan.start + DAY_MS).items()}
 
 
-def test_the_funnel_counts_each_envelope_and_delivery_once(
-    day: EventLake, plan: Plan, tables: dict[str, list[dict[str, Any]]]
+@pytest.fixture(scope="module")
+def reached(spark: SparkSession) -> dict[str, Any]:
+    """Of one hour, in which one notification came to each of the ends that there are."""
+    decided = [
+        ("delivered", "queued"), ("delivered", "duplicate"), ("retried", "queued"), ("dead", "queued"), ("lost", "queued"),
+        ("limited", "rate_limited"), ("misjudged", "rate_limited"), ("own", "own_message"), ("forged", "queued"),
+        ("unwanted", "not_pushable"),
+    ]  # fmt: skip
+    tried = [
+        ("delivered", "delivered", "notification"), ("retried", "retry", None), ("retried", "delivered", None),
+        ("dead", "token_gone", "notification"), ("forged", "delivered", "notification"),
+        ("replayed", "delivered", "notification"), ("woken", "delivered", str(Purpose.WAKE_UP)),
+    ]  # fmt: skip
+    found = [("lost", "missing"), ("undecided", "missing"), ("misjudged", "wrongly_dropped"), ("forged", "unexpected")]
+    of = ("s", "statements", "apns")
+    rows = notifications(
+        spark.createDataFrame([(name, *of, NOON + 20, NOON, decision) for name, decision in decided], DECIDED),
+        spark.createDataFrame([(name, *of, NOON + 90, 90, decision, why) for name, decision, why in tried], TRIED),
+        spark.createDataFrame([(name, *of, NOON, difference) for name, difference in found], FOUND),
+        HOUR,
+    )
+    [row] = rows.collect()
+    return row.asDict()
+
+
+def test_each_notification_counts_once_for_how_far_it_got(reached: dict[str, Any]) -> None:
+    assert reached == {
+        "hour": HOUR.start,
+        "network": "statements",
+        "channel": "apns",
+        # All but an own message, what isn't to be pushed, and a wake-up.
+        "asked": 9,
+        # Without what the limit held back rightly, and without what was forged.
+        "wanted": 7,
+        # Without what was never decided, and what was wrongly dropped. One was sent again without a decision.
+        "queued": 5,
+        # Without what was lost in the queue.
+        "tried": 4,
+        "delivered": 3,
+        "unwanted": 1,
+    }
+
+
+def test_a_notification_belongs_to_the_hour_of_its_observation(spark: SparkSession) -> None:
+    """One is decided after midnight, one before the period; a loss is the period's, whenever it was decided."""
+    of, before, after = ("s", "statements", "apns"), HOUR.start - 5, HOUR.end + 5
+    decided = [("late", *of, after, HOUR.end - 5, "queued"), ("early", *of, HOUR.start + 5, before, "queued")]
+    rows = notifications(
+        spark.createDataFrame(decided, DECIDED),
+        spark.createDataFrame([("early", *of, HOUR.start + 50, 55, "delivered", None)], TRIED),
+        spark.createDataFrame([("lost", *of, after, "missing")], FOUND),
+        HOUR,
+    )
+    assert [(row["hour"], row["wanted"], row["queued"]) for row in rows.collect()] == [(HOUR.start, 2, 1)]
+
+
+def test_without_a_comparison_what_was_queued_was_wanted(spark: SparkSession) -> None:
+    decided = spark.createDataFrame([("r", "s", "xmtp", "fcm", NOON, None, "queued")], DECIDED)
+    [row] = notifications(decided, spark.createDataFrame([], TRIED), None, HOUR).collect()
+    assert (row["asked"], row["wanted"], row["queued"], row["tried"]) == (1, 1, 1, 0)
+
+
+def test_a_days_funnel_narrows_and_lacks_what_was_lost(
+    tables: dict[str, list[dict[str, Any]]], differences: DataFrame
 ) -> None:
-    counts = dict.fromkeys(("envelopes", "wanted", "queued", "delivered"), 0)
-    for row in tables["funnel"]:
-        counts[row["stage"]] += row["count"]
-    envelopes = day.read(EventKind.ENVELOPE).where(plan.period.has(F.col("at")))
-    assert counts["envelopes"] == envelopes.select("receipt").distinct().count()
-    assert counts["wanted"] > counts["queued"] >= counts["delivered"] > 0
+    stages = ("asked", "wanted", "queued", "tried", "delivered")
+    counts = [sum(row[stage] for row in tables["notifications"]) for stage in stages]
+    lost = differences.where(F.col("difference").isin("missing", "wrongly_dropped")).select(
+        "receipt", "subscription_id"
+    )
+    assert counts == sorted(counts, reverse=True)
+    assert counts[1] - counts[3] == lost.distinct().count()
+
+
+def test_differences_are_counted_by_hour_kind_and_network(
+    tables: dict[str, list[dict[str, Any]]], plan: Plan, differences: DataFrame
+) -> None:
+    rows = tables["differences"]
+    assert sum(row["count"] for row in rows) == differences.count()
+    assert {row["network"] for row in rows} == {"statements", "xmtp"}
+    assert all(plan.period.start <= row["hour"] < plan.period.end for row in rows)
+
+
+def test_each_kind_and_network_has_examples_with_evidence(tables: dict[str, list[dict[str, Any]]]) -> None:
+    kinds = {(row["difference"], row["network"]) for row in tables["differences"]}
+    assert {(row["difference"], row["network"]) for row in tables["examples"]} == kinds
+    assert len(kinds) < len(tables["examples"]) <= EXAMPLES * len(kinds)
+    assert all(row["evidence"] and row["receipt"] for row in tables["examples"])
+
+
+def test_a_period_that_was_not_reconciled_has_no_table_of_differences(lake: EventLake) -> None:
+    for kind in (EventKind.ENVELOPE, EventKind.NOTIFICATION, EventKind.PUSH):
+        assert lake.read(kind).schema == SCHEMAS[kind]
+    assert "differences" not in report(lake, HOUR, HOUR.end)
+
+
+def test_a_decision_after_the_period_counts_for_its_last_hour(spark: SparkSession) -> None:
+    rows = [(HOUR.end + 7, "missing", "xmtp"), (HOUR.start + 7, "missing", "xmtp")]
+    found = spark.createDataFrame(rows, "at long, difference string, network string")
+    assert [(row["hour"], row["count"]) for row in by_hour(found, HOUR).collect()] == [(HOUR.start, 2)]
 
 
 def test_a_wake_ups_lateness_is_no_notifications_latency(spark: SparkSession) -> None:
@@ -47,43 +145,3 @@ def test_floods_show_among_the_senders_and_rules_at_each_hour(
     assert sum(row["rate_limited"] > 0 for row in tables["senders"]) >= plan.floods
     assert [row["hour"] for row in tables["rules"]] == list(range(plan.start, plan.period.end, HOUR_MS))
     assert all(row["rules"] > 0 for row in tables["rules"])
-
-
-def test_the_page_names_each_of_the_senders(plan: Plan, tables: dict[str, list[dict[str, Any]]]) -> None:
-    """Of XMTP they are topics, which all begin alike."""
-    keys = [bytes([number]) * 32 for number in range(2)]
-    topics = [group_topic(key[:16]).encode() for key in keys]
-    senders = [{**tables["senders"][0], "sender": sender.hex(), "rate_limited": 0} for sender in [*keys, *topics]]
-    labels = re.findall(r'class="name"[^>]*>([^<]+…)<', page({**tables, "senders": senders}, plan.period))
-    assert labels == ["000000000000…", "010101010101…", "/xmtp/mls/1/g-0000000000…", "/xmtp/mls/1/g-0101010101…"]
-
-
-def test_the_page_stands_alone(plan: Plan, tables: dict[str, list[dict[str, Any]]]) -> None:
-    html = page(tables, plan.period)
-    assert not re.search(r"<script|<link|<img|https?://|url\(|@import", html)
-    assert html.count("<svg") >= 6
-    assert "None" not in re.sub(r'<p class="none">None.</p>', "", html)
-
-
-def test_a_chart_of_nothing_is_still_a_chart() -> None:
-    assert bars([], [ChartSeries("apns", "c1", [])]).startswith("<svg")
-
-
-def test_names_from_outside_are_escaped() -> None:
-    assert "<b>" not in bars(["<b>"], [ChartSeries("<b>", "c1", [1])])
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(0, "0"), (950, "950"), (12_400, "12.4k"), (3_100_000, "3.1M"), (0.25, "0.25")]
-)
-def test_numbers_are_written_shortly(value: float, text: str) -> None:
-    assert number(value) == text
-
-
-def test_each_channel_has_a_colour_of_its_own_that_the_page_defines(
-    plan: Plan, tables: dict[str, list[dict[str, Any]]]
-) -> None:
-    assert list(COLOURS) == [str(channel) for channel in CHANNELS]
-    assert len(set(COLOURS.values())) == len(CHANNELS)
-    html = page(tables, plan.period)
-    assert all(f".{colour} {{ fill:" in html for colour in COLOURS.values())

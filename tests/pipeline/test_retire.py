@@ -13,7 +13,8 @@ from clarion.event_log import EventLog, EventWriter
 from clarion.networks import STATEMENTS
 from clarion.subscriptions import Registration, register
 from clarion.tables import MODELS, Subscription, Token, bind
-from pipeline.lake import DAY_MS, EventLake, hour_columns
+from pipeline.lake import EventLake, hour_columns
+from pipeline.period import DAY_MS
 from pipeline.retire import RetireAfter, RetireStopped, listed, retire
 from pipeline.schemas import SCHEMAS, EventKind
 from tests.events import SETTINGS, event_log

@@ -15,7 +15,7 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.rules import CALL, key_of
 from clarion.networks.statements.signature import sign
-from pipeline.lake import FOREVER
+from pipeline.period import FOREVER
 from pipeline.rules import answer_batches, asked, expected, in_force, latest_subscriptions, rule_changes, with_answers
 from pipeline.schemas import SCHEMAS, EventKind
 from tests import toy
@@ -27,11 +27,12 @@ SPANS = (
     "since long, until long"
 )
 ENVELOPES = (
-    "receipt string, network string, envelope_id binary, sender binary, keys array<binary>, first_at long, last_at long"
+    "receipt string, network string, envelope_id binary, sender binary, keys array<binary>, plain array<string>, "
+    "may array<string>, about string, first_at long, last_at long"
 )
 ANSWERED = (
     "receipt string, subscription_id string, network string, envelope_id binary, sender binary, client_id binary, "
-    "channel string, place int, key binary, certain boolean, answers array<string>"
+    "channel string, about string, place int, key binary, certain boolean, answers array<string>"
 )
 SECRET = "own_message alert background"
 type Rules = list[tuple[int, str, str, int, int, list[bytes]]]
@@ -107,7 +108,9 @@ def matched(spark: SparkSession, hot_rules: int) -> list[tuple[str, bytes, int, 
         ],
         SPANS,
     )
-    envelopes = spark.createDataFrame([("r", STATEMENTS, b"h", SENDER, [FIRST, SECOND], 1_000, 1_002)], ENVELOPES)
+    keys, plain = [FIRST, SECOND], ["alert"] * 2
+    row = ("r", STATEMENTS, b"h", SENDER, keys, plain, None, "all", 1_000, 1_002)
+    envelopes = spark.createDataFrame([row], ENVELOPES)
     found = asked(envelopes, rules, grace_ms=10, hot_rules=hot_rules).collect()
     return sorted((row["subscription_id"], bytes(row["key"]), row["place"], row["certain"]) for row in found)
 
@@ -124,7 +127,7 @@ def test_a_hot_key_is_matched_as_any_other(spark: SparkSession) -> None:
 def decided(spark: SparkSession, *rules: tuple[bytes, str, bool]) -> Decided:
     """What is expected where the rules have answered: each with its key, its answers, and whether it was surely there."""
     rows = [
-        ("r", "s", STATEMENTS, b"h", SENDER, CLIENT, "fcm", place, key, certain, answers.split())
+        ("r", "s", STATEMENTS, b"h", SENDER, CLIENT, "fcm", "all", place, key, certain, answers.split())
         for place, (key, answers, certain) in enumerate(rules)
     ]
     [row] = expected(spark.createDataFrame(rows, ANSWERED)).collect()
@@ -173,27 +176,40 @@ def test_where_a_secret_decides_all_that_it_may_refuse_by_is_known(
 
 
 def test_a_network_gives_its_answer_to_a_condition_and_all_it_may_give_to_a_digest(spark: SparkSession) -> None:
+    """To a rule without either it has given it already."""
     keys = sr25519.pair_from_seed(sha256(b"alice").digest())
     statement = sign(Statement(0xFFFFFFFF << 32, (b"t" * 32, b"u" * 32), b"hello"), keys)
     named, other = (key_of(keys[0], topic) for topic in statement.topics)
     rules = spark.createDataFrame(
         [
             ("call", CLIENT, "fcm", named, CALL, None, 0, FOREVER),
-            ("alert", CLIENT, "fcm", other, None, None, 0, FOREVER),
+            ("plain", CLIENT, "fcm", other, None, None, 0, FOREVER),
             ("secret", CLIENT, "fcm", named, None, b"d" * 32, 0, FOREVER),
         ],
         SPANS,
     )
-    envelopes = spark.createDataFrame(
-        [("r", STATEMENTS, statement.hash, keys[0], [named, other], 1_000, 1_002)], ENVELOPES
-    )
+    row = ("r", STATEMENTS, statement.hash, keys[0], [named, other], ["call", "background"], None, "all", 1_000, 1_002)
+    envelopes = spark.createDataFrame([row], ENVELOPES)
     observed = spark.createDataFrame(
         [(1_000, STATEMENTS, "r", 1_000, statement.encoded, None)] * 2, SCHEMAS[EventKind.OBSERVED]
     )
     answered = with_answers(asked(envelopes, rules, grace_ms=10), observed, None)
     found = {row["subscription_id"]: row["answers"] for row in answered.collect()}
-    assert found == {"call": [Wanted.CALL], "alert": [Wanted.ALERT], "secret": [Wanted.CALL, Wanted.ALERT]}
+    assert found == {"call": [Wanted.CALL], "plain": [Wanted.BACKGROUND], "secret": [Wanted.CALL, Wanted.ALERT]}
     assert answered.count() == 3
+
+
+def test_where_no_condition_is_known_nothing_is_read_again(spark: SparkSession) -> None:
+    rules = [
+        ("plain", CLIENT, "fcm", SECOND, None, None, 0, FOREVER), ("secret", CLIENT, "fcm", SECOND, None, b"d", 0, FOREVER),
+    ]  # fmt: skip
+    row = ("r", STATEMENTS, b"h", SENDER, [FIRST, SECOND], ["call", "alert"], ["own_message"], "all", 1_000, 1_002)
+    matched = asked(spark.createDataFrame([row], ENVELOPES), spark.createDataFrame(rules, SPANS), grace_ms=10)
+    answered = with_answers(matched, spark.createDataFrame([], SCHEMAS[EventKind.OBSERVED]), None)
+    assert {each.subscription_id: each.answers for each in answered.collect()} == {
+        "plain": ["alert"], "secret": ["own_message"],
+    }  # fmt: skip
+    assert answered.sameSemantics(matched)
 
 
 @pytest.fixture

@@ -4,15 +4,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import sr25519
-from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from clarion.decisions import Wanted
 from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Proof, ProofKind, Statement
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
-from pipeline.lake import HOUR_MS, EventLake, Period, hour_columns, hour_path
+from pipeline.commits import Manifest, commit, data_folder, write_parquet
+from pipeline.lake import EventLake, hour_columns
+from pipeline.period import HOUR_MS, Period, hour_path
 from pipeline.schemas import SCHEMAS, EventKind
 from pipeline.verify import Facts, facts, verified
 from tests import toy
@@ -26,7 +28,8 @@ SIGNED = sign(Statement(7 << 32, TOPICS, b"hello"), KEYS)
 
 def test_the_facts_of_a_true_envelope_are_its_own() -> None:
     keys = [key_of(KEYS[0], topic) for topic in TOPICS[:2]]
-    assert facts([STATEMENTS], [SIGNED.encoded]) == Facts([SIGNED.hash], [KEYS[0]], [keys], [7], [None])
+    known = Facts([SIGNED.hash], [KEYS[0]], [keys], [7], [None], [["alert", "alert"]], [None])
+    assert facts([STATEMENTS], [SIGNED.encoded]) == known
 
 
 @pytest.mark.usefixtures("toy")
@@ -36,6 +39,7 @@ def test_each_envelope_is_read_by_its_own_network() -> None:
     assert found.sender == [KEYS[0], b"ann", None, None]
     assert found.keys[1:] == [[toy.key_of("hall")], [toy.key_of("hall"), toy.key_of("attic")], ()]
     assert found.flaw == [None, None, "bad_signature", "malformed"]
+    assert found.may == [None, list(Wanted), None, None]
 
 
 @pytest.mark.parametrize(
@@ -66,11 +70,9 @@ def test_only_what_was_observed_in_the_period_is_verified(spark: SparkSession, t
 
 
 def test_a_file_from_before_a_column_came_is_read_without_it(spark: SparkSession, tmp_path: Path) -> None:
-    day, hour = hour_path(AT).split("/")
-    folder = tmp_path / "observed" / f"day={day}" / f"hour={hour}"
-    folder.mkdir(parents=True)
     old = pa.table({"receipt": ["old"], "network": [STATEMENTS], "observed_at": [AT], "raw": [SIGNED.encoded]})
-    parquet.write_table(old, folder / "old.parquet")
+    written = write_parquet(str(tmp_path), data_folder("observed", hour_path(AT), "old"), old.to_batches())
+    commit(str(tmp_path), Manifest(hour_path(AT), "old", kinds={"observed": (written,)}), None)
 
     [row] = verified(EventLake(spark, str(tmp_path)).files(EventKind.OBSERVED, ARRIVED), ARRIVED).collect()
 

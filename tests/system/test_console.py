@@ -17,7 +17,10 @@ from clarion.messages import PushMessage
 from clarion.networks import STATEMENTS
 from clarion.networks.statements import codec
 from clarion.networks.statements.payload import StatementBody
+from console import explain
+from infra.environments import EMULATOR
 from local.device import Device, topic_of
+from local.run import guide
 from local.system import PATIENCE, System
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
@@ -47,7 +50,7 @@ def clarion(system: System) -> Operator:
     async def clarion(command: str, *words: str) -> Ended:
         if command not in keys:
             keys[command] = await asyncio.to_thread(_keys, system, command)
-        variables = system.deployment.emulator.variables | keys[command]
+        variables = system.deployment.emulator.variables | keys[command] | {explain.COMMAND: "/nowhere"}
         done = await asyncio.to_thread(_run, [str(CLARION), command, *words, "--json"], variables)
         assert TOKEN not in done.stdout + done.stderr
         return Ended(done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr)
@@ -86,6 +89,15 @@ def _actions(command: str) -> list[str]:
     row = rows[command] + "".join(rows[other] for other in re.findall(r"as `([a-z-]+)`", rows[command]))
     actions = re.findall(r"`([a-z0-9]+:[A-Za-z]+)`", introduction + row)
     return [f"{action}*" if action.startswith("sqs:") else action for action in actions]
+
+
+async def test_what_make_run_prints_leads_the_command_line_to_the_emulator(system: System) -> None:
+    [exports] = re.findall(r"^ *export (AWS_.*)$", guide(system), re.MULTILINE)
+    variables = dict(pair.split("=", 1) for pair in exports.split())
+
+    done = await asyncio.to_thread(_run, [str(CLARION), "status", "--json"], variables)
+
+    assert json.loads(done.stdout)["stage"] == EMULATOR.stage
 
 
 async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: Operator) -> None:

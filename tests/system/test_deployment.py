@@ -12,7 +12,8 @@ from clarion.tables import MODELS, table_name
 from infra.environments import EMULATOR
 from local.device import Device
 from local.emulator import REGION, difference, synthesise
-from local.system import API_SECRET, PATIENCE, System
+from local.outside import API_SECRET
+from local.system import PATIENCE, System
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 

@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from local.containers import HERE, Container, Podman, PodmanError, build, import_base, running
+from local.containers import HERE, Container, Podman, PodmanError, running
+from local.image import build, import_base
 from local.ports import reserved_port
 from local.system import PATIENCE, System, task_variables
 

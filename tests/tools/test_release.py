@@ -108,6 +108,19 @@ def test_what_has_all_that_a_release_needs_is_tagged_and_nothing_else_is_changed
 
 
 @pytest.mark.parametrize(
+    ("meanwhile", "reason"),
+    [("touch left", "commit or remove left"), ("git commit --quiet --allow-empty -m later", "when the gate began")],
+)
+def test_what_changes_while_the_gate_runs_is_not_tagged(
+    scratch: Scratch, capsys: pytest.CaptureFixture[str], meanwhile: str, reason: str
+) -> None:
+    scratch.commit(".ci/run", lambda text: f"{text}{meanwhile}\n")
+
+    assert reason in refusal(capsys)
+    assert scratch.tags == []
+
+
+@pytest.mark.parametrize(
     ("name", "change", "reason"),
     [
         ("CHANGELOG.md", lambda text: text.replace(VERSION, "0.0.9"), f'no section "## {VERSION} - YYYY-MM-DD"'),

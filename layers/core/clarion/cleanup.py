@@ -21,7 +21,7 @@ from pynamodb.expressions.condition import Condition
 
 from clarion.generations import BATCH, NEVER, batch_write, prefix
 from clarion.messages import CleanupMessage
-from clarion.tables import RuleRow, find_subscription
+from clarion.tables import WITHOUT_TOKEN, RuleRow, find_subscription
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -51,11 +51,11 @@ def erase_dead(connection: Connection, subscription_id: str, through: int, *, un
     Those are all rules of a subscription that is gone; otherwise, all generations below the current one, and those
     above it up to `through`, a claim whose request has ended. `until` is in seconds of the monotonic clock.
     """
-    row = find_subscription(subscription_id)
+    row = find_subscription(subscription_id, WITHOUT_TOKEN)
     if row is None:
         found = list(_keys(subscription_id))
         # Some networks' subscriptions may be made again under the same id: then not all that was found is dead.
-        row = find_subscription(subscription_id)
+        row = find_subscription(subscription_id, WITHOUT_TOKEN)
     if row is None:
         return _delete(connection, found, until)
     current = int(row.generation)

@@ -14,7 +14,7 @@ of records: one ranged read finds it among any number.
 """
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from math import isqrt
 from typing import NamedTuple, Self
 from uuid import UUID
@@ -36,6 +36,7 @@ KEPT_HOURS = 24
 """How far back a client can look."""
 _PLACES = {decision: place for place, decision in enumerate(DECISIONS)}
 _RECORD = struct.Struct(">16sQIHBx")
+_ID_BYTES = 16
 _NO_LATENCY = 2**32 - 1
 _MOST_ATTEMPTS = 2**16 - 1
 _SPARE = 32
@@ -86,6 +87,14 @@ def find(size: int, subscription_id: UUID, limit: int, read: Callable[[int, int]
         width = end - begin
         begin, end = max(begin - width * earlier, 0), min(end + width * later, total)
     return []
+
+
+def without(content: bytes, subscriptions: Collection[UUID]) -> tuple[bytes, int]:
+    """An object without the records of these subscriptions, and how many it had of them."""
+    ids = {each.bytes for each in subscriptions}
+    records = [content[start : start + _RECORD.size] for start in range(0, len(content), _RECORD.size)]
+    kept = [record for record in records if record[:_ID_BYTES] not in ids]
+    return b"".join(kept), len(records) - len(kept)
 
 
 def _estimate(total: int, subscription_id: UUID) -> tuple[int, int]:

@@ -56,7 +56,7 @@ class Decided(Event):
     """`receipt` ties together all that came of one observed envelope."""
 
     receipt: UUID
-    envelope_id: HexBytes | None
+    envelope_id: HexBytes | None = None
 
 
 class EnvelopeDecided(Decided):

@@ -6,10 +6,12 @@ also `network`, so that the nodes of one don't hide that another's are away.
 """
 
 from enum import StrEnum
-
-from aws_lambda_powertools.metrics import EphemeralMetrics
+from typing import TYPE_CHECKING
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.metrics import EphemeralMetrics
 
 NAMESPACE = "Clarion"
 
@@ -19,6 +21,9 @@ class Metric(StrEnum):
 
     OWN_PUSHES_DELIVERED = "own_pushes_delivered"
     """Codes and wake-ups that a provider took: they are not among `push_delivered`."""
+    TOKEN_FAULTS = "token_faults"  # noqa: S105 - a name, not a secret
+    """Pushes that were given up for what may be their tokens' own fault: they are not among `push_refused`, since any
+    client can have as many."""
     EVENTS_LOST = "events_lost"
     LATENCY = "latency"
     KEYS_UNAVAILABLE = "keys_unavailable"
@@ -72,6 +77,8 @@ class Metric(StrEnum):
     """Due, and left out until they are due again: no queue took them, or time ran out."""
     SUBSCRIPTIONS_EXPIRED = "subscriptions_expired"
     EXPIRIES_FAILED = "expiries_failed"
+    LOSSES_FOUND = "losses_found"
+    """Pushes that the pipeline's `watch` has newly found to be lost, by its batch."""
 
 
 type Decision = EnvelopeDecision | NotificationDecision | PushDecision
@@ -89,12 +96,15 @@ def dimensions(service: str, stage: str, network: str | None = None) -> dict[str
     return {"service": service, "stage": stage, **({"network": network} if network else {})}
 
 
-def metrics_of(service: str, stage: str, network: str | None = None) -> EphemeralMetrics:
+def metrics_of(service: str, stage: str, network: str | None = None) -> "EphemeralMetrics":
     """What a component records with; `flush_metrics` prints one line in the embedded metric format."""
+    # The pipeline needs the names alone, and has no Powertools.
+    from aws_lambda_powertools.metrics import EphemeralMetrics  # noqa: PLC0415
+
     return EphemeralMetrics(namespace=NAMESPACE, default_dimensions=dimensions(service, stage, network))
 
 
-def flush(metrics: EphemeralMetrics) -> None:
+def flush(metrics: "EphemeralMetrics") -> None:
     """Print what was recorded, if anything was: Powertools warns of an empty set."""
     if metrics.metric_set:
         metrics.flush_metrics()

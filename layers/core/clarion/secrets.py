@@ -29,6 +29,16 @@ class SharedSecret(BaseModel):
     secret: SecretStr = Field(min_length=32)
 
 
+class OriginSecret(SharedSecret):
+    """What CloudFront sends the API. While it is replaced, the `previous` one is good as well."""
+
+    previous: SecretStr | None = Field(default=None, min_length=32)
+
+    @property
+    def accepted(self) -> list[bytes]:
+        return [each.get_secret_value().encode() for each in (self.secret, self.previous) if each]
+
+
 class Secret[Value: BaseModel]:
     """One secret whose text is the JSON of `model`. Errors of the AWS client are passed on."""
 

@@ -11,6 +11,8 @@ from clarion.channels import CHANNELS, Channel
 from clarion.limiter import Limit
 
 PREFIX = "CLARION_"
+EMULATED_STAGE = "local"
+"""Of the deployment in the emulator, and of what runs in none. It alone has stand-ins for the providers."""
 
 Origin = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
 """A URL that paths are appended to."""
@@ -64,7 +66,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    stage: str = "local"
+    stage: str = EMULATED_STAGE
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:

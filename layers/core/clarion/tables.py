@@ -29,6 +29,10 @@ WINDOW_PART = b"\x00"
 _LOST_RACE = {"ConditionalCheckFailed", "TransactionConflict"}
 
 
+WITHOUT_TOKEN = ["subscription_id", "client_id", "channel", "app", "status", "generation", "revision"]
+"""All of a subscription that may be read by who neither pushes to it nor changes it."""
+
+
 class BySubscriptionClient(GlobalSecondaryIndex["Subscription"]):
     """A client's subscriptions."""
 
@@ -48,8 +52,8 @@ class Subscription(Model):
     It has been there since `began_at`; `created_at` is when its token was registered last.
     `app` and `environment` say where the token is good; without them it is the first app, in production.
     A subscription that is neither pending nor active has no rules. A pending one holds no row of `tokens`. An active one
-    alone has no `ttl`. One that is reserved for a registration to come is pending and has an empty `token`; its `channel`
-    says nothing.
+    has no `ttl`, but for that of `clarion send-test`. One that is reserved for a registration to come is pending and has
+    an empty `token`; its `channel` says nothing.
     `device_key` (X25519) seals its pushes. It is woken every `wake_every_minutes`, if at all.
     `proof_…` are about the code that was pushed last: its SHA-256, until when it is good (ms), how often another was handed
     back, the receipt of its push, what became of that push (`PushDecision`), and the mask of the code in its message.
@@ -273,9 +277,10 @@ def bind(prefix: str, *, pool: int = 10, seconds: float | None = None, own: Sequ
     return connection
 
 
-def find_subscription(subscription_id: str) -> Subscription | None:
-    """The row as it is now."""
-    return next(iter(Subscription.batch_get([subscription_id], consistent_read=True)), None)
+def find_subscription(subscription_id: str, attributes: list[str] | None = None) -> Subscription | None:
+    """The row as it is now; with `attributes`, these of it alone."""
+    rows = Subscription.batch_get([subscription_id], consistent_read=True, attributes_to_get=attributes)
+    return next(iter(rows), None)
 
 
 def update_subscription(subscription_id: str, *actions: Action, condition: Condition) -> Subscription | None:

@@ -120,6 +120,13 @@ def test_without_a_condition_it_is_known_which_answers_there_may_be(raw: bytes, 
     assert set(NETWORK.may_want(envelope)) == {NETWORK.wants(envelope, rule, 0) for rule in rules} == answers
 
 
+@pytest.mark.parametrize("raw", [BO.message(AT), BO.message(AT, should_push=False), xmtp.envelope(WELCOMES, b"hi", AT)])
+def test_without_a_condition_it_makes_no_difference_when_it_is_asked(raw: bytes) -> None:
+    envelope = envelope_of(raw)
+    rule = Rule(envelope.keys[0])
+    assert NETWORK.wants(envelope, rule, 0) is NETWORK.wants(envelope, rule, AT // 1_000_000 + 40 * 86_400_000)
+
+
 @given(st.binary(max_size=40))
 def test_a_condition_that_cannot_be_read_counts_as_an_empty_one(condition: bytes) -> None:
     wanted = NETWORK.wants(envelope_of(BO.message(AT)), Rule(key_of(TOPIC), condition), 0)

@@ -139,7 +139,10 @@ class Network(Protocol):
         """Why nobody may be woken for it; None if it is what it claims to be."""
 
     def wants(self, envelope: Envelope, rule: Rule, at: int) -> Wanted:
-        """How the owner of `rule`, which names one of the envelope's keys, wants it. `at` is in UNIX milliseconds."""
+        """How the owner of `rule`, which names one of the envelope's keys, wants it. `at` is in UNIX milliseconds.
+
+        Of a rule without a condition that depends on its key and the envelope alone.
+        """
 
     def bytes_per_rule(self, envelope: Envelope) -> int:
         """How much `wants` hashes for one rule at most: an envelope of which it is much has smaller pages in match."""

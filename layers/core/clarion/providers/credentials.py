@@ -7,6 +7,7 @@ from typing import Annotated, Protocol
 from urllib.parse import urlencode
 
 from botocore.exceptions import BotoCoreError, ClientError
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
@@ -60,7 +61,10 @@ def _rsa(pem: object) -> rsa.RSAPrivateKey:
 def _private_key(pem: object) -> PrivateKeyTypes:
     if not isinstance(pem, str) or "ENCRYPTED" in pem:
         raise ValueError("not an unencrypted PEM text")
-    return load_pem_private_key(pem.encode(), password=None)
+    try:
+        return load_pem_private_key(pem.encode(), password=None)
+    except UnsupportedAlgorithm as error:
+        raise ValueError("a key of a kind that is not known") from error
 
 
 type P256Key = Annotated[ec.EllipticCurvePrivateKey, PlainValidator(_p256)]

@@ -46,11 +46,15 @@ class RetryLater:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The push is given up, and its token is not known to be dead: our bug, or tried in vain for too long."""
+    """The push is given up, and its token is not known to be dead: our bug, or tried in vain for too long.
+
+    `token_fault` if the token alone may be the cause, as of one that a client made up.
+    """
 
     decision: ClassVar = PushDecision.REFUSED
     status: int | None
     reason: str
+    token_fault: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from api import requests
 from api.networks.xmtp.notifications_pb2 import SubscribeRequest
@@ -28,7 +29,7 @@ from api.worker import ApiWorker
 from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS
 from clarion.networks.xmtp.installations import Installation
-from clarion.secrets import Secret, SecretError
+from clarion.secrets import OriginSecret, Secret, SecretError
 from local.gateway import Gateway
 from tests.api.conflicts import conflicts
 
@@ -74,11 +75,11 @@ def test_without_a_client_nothing_is_answered(phone: Any, method: str, token: st
 
 
 def test_around_cloudfront_nothing_is_there(registered: Any, worker: ApiWorker) -> None:
-    class Given(Secret[Any]):
+    class Given(Secret[OriginSecret]):
         def __init__(self) -> None: ...
 
-        def get(self) -> Any:
-            return type("", (), {"secret": type("", (), {"get_secret_value": lambda _: "x" * 32})()})()
+        def get(self) -> OriginSecret:
+            return OriginSecret(secret=SecretStr("x" * 32))
 
     registered.worker = replace(registered.worker, origin=Given())
     assert registered("Subscribe", {"topics": [TOPIC]}).code == "unimplemented"

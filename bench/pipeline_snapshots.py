@@ -1,0 +1,142 @@
+"""How the daily snapshot of rules grows: a first one, the next day's with a hundredth changed, and what a job reads.
+
+    python -m bench.pipeline_snapshots 1000000 3000000 10000000
+
+Each size runs in a process of its own, on two cores.
+"""
+
+import argparse
+import os
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.known import known, write_snapshots
+from pipeline.lake import EventLake, hour_columns
+from pipeline.period import DAY_MS, HOUR_MS
+from pipeline.rules import in_force, named
+from pipeline.schemas import EventKind
+from pipeline.session import session
+from pipeline.snapshots import day_of, read_snapshot
+
+START = 1_790_000_000_000 // DAY_MS * DAY_MS
+WHERE = Path(".build") / "bench-snapshots"
+RULES_OF_ONE = 10
+CHANGED = 100
+"""One of so many rules changes in a day."""
+ENVELOPES = 100_000
+
+
+class Growth(NamedTuple):
+    """Seconds of a processor for the first snapshot, for the next day's, and to find the rules of `ENVELOPES` envelopes.
+
+    `size` is that of the rules' snapshot, in bytes.
+    """
+
+    first: float
+    following: float
+    read: float
+    size: int
+
+
+def snapshot_growth(root: str, rules: int) -> Growth:
+    """With so many rules of a tenth as many subscriptions, in a new lake at `root`."""
+    lake = EventLake(session("bench", cores=2), root)
+    _arrive(lake, rules, 1, START)
+    first = _seconds(lambda: write_snapshots(lake, START + DAY_MS))
+    _arrive(lake, rules, CHANGED, START + DAY_MS)
+    following = _seconds(lambda: write_snapshots(lake, START + 2 * DAY_MS))
+    read = _seconds(lambda: _found(lake, rules).write.format("noop").mode("overwrite").save())
+    snapshot = read_snapshot(lake.root, EventKind.RULES, day_of(START + DAY_MS))
+    size = sum(file.bytes for file in snapshot.files) if snapshot else 0
+    lake.spark.stop()
+    return Growth(first, following, read, size)
+
+
+def _arrive(lake: EventLake, rules: int, every: int, at: int) -> None:
+    """A line for each `every`th subscription, and one for its rules."""
+    numbers = lake.spark.range(0, rules // RULES_OF_ONE, every)
+    who = F.substring(F.sha1(F.col("id").cast("string")), 1, 36).alias("subscription_id")
+    revision = F.lit(at // DAY_MS).cast("long").alias("revision")
+    same = [
+        F.lit(at).cast("long").alias("at"),
+        F.lit("statements").alias("network"),
+        who,
+        F.lit(1).cast("long").alias("generation"),
+        revision,
+    ]
+    subscriptions = numbers.select(
+        *same,
+        F.unhex(F.sha2(F.col("id").cast("string"), 256)).alias("client_id"),
+        F.lit("fcm").alias("channel"),
+        F.lit("active").alias("status"),
+        F.lit(None).cast("string").alias("status_reason"),
+    )
+    nothing = [F.lit(None).cast("binary").alias(name) for name in ("condition", "condition_digest")]
+    each = F.transform(
+        F.sequence(F.lit(1), F.lit(RULES_OF_ONE)),
+        lambda n: F.struct(_key(F.col("id") * RULES_OF_ONE + n).alias("key"), *nothing),
+    )
+    ruled = numbers.select(*same, F.lit("added").alias("change"), each.alias("rules"))
+    for kind, rows in ((EventKind.SUBSCRIPTION, subscriptions), (EventKind.RULES, ruled)):
+        lake.write(kind, rows.select("*", *hour_columns(F.col("at"))))
+    lake.view.refresh()
+
+
+def _key(number: Column) -> Column:
+    """65 bytes, as those of statements."""
+    sender, topic = (F.unhex(F.sha2(F.concat(F.lit(part), number.cast("string")), 256)) for part in ("s", "t"))
+    return F.concat(F.lit(b"\x01"), sender, topic)
+
+
+def _found(lake: EventLake, rules: int) -> DataFrame:
+    """As `reconcile` finds them: the rules that name a key of an envelope, when they were in force."""
+    numbers = lake.spark.range(0, rules, max(1, rules // ENVELOPES))
+    envelopes = numbers.select(F.array(_key(F.col("id") + 1)).alias("keys"))
+    since = START + 2 * DAY_MS + HOUR_MS
+    changes = named(known(lake, EventKind.RULES, since, since), envelopes)
+    return in_force(changes, known(lake, EventKind.SUBSCRIPTION, since, since))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Of processors: whatever else the machine does makes no difference."""
+    begun = _cpu_seconds()
+    work()
+    return _cpu_seconds() - begun
+
+
+def _cpu_seconds() -> float:
+    """Of this process and all below it, which are Java and Spark's Python."""
+    used, parents = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            pid = int(stat.parent.name)
+            parents[pid], used[pid] = int(fields[1]), sum(map(int, fields[11:15]))
+    mine = {os.getpid()}
+    while below := {pid for pid, parent in parents.items() if parent in mine} - mine:
+        mine |= below
+    return sum(used.get(pid, 0) for pid in mine) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rules", type=int, nargs="*", default=[1_000_000, 3_000_000])
+    for rules in parser.parse_args().rules:
+        root = WHERE / str(rules)
+        shutil.rmtree(root, ignore_errors=True)
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            growth = process.submit(snapshot_growth, str(root.absolute()), rules).result()
+        print(f"{rules:>12,} rules: {growth}", flush=True)
+        shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""What a report is about: the period, the lake it was made from and by whom, and the commands to go on with."""
+
+import shlex
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pipeline.period import Period
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True)
+class About:
+    """`lake` and `oversize` are paths or URIs, `stage` is the deployment's; instants are UNIX milliseconds.
+
+    What arrived after `now` was left aside. `newest` is the last hour in which anything had arrived, as `2026-11-20/16`.
+    """
+
+    period: Period
+    lake: str
+    now: int
+    made: int
+    stage: str | None = None
+    oversize: str | None = None
+    newest: str | None = None
+
+    @property
+    def on_emr(self) -> bool:
+        """Whether `replay` is the shell function of docs/operations.md, which names the lake itself."""
+        return self.lake.startswith(("s3://", "s3a://"))
+
+    def replay(self, **chosen: str) -> str:
+        """The command that sends again what this period lost; `chosen` are options that select a part of it."""
+        program = ["replay"] if self.on_emr else ["clarion-pipeline", "replay", *self._places]
+        period = ["--from", _iso(self.period.start), "--to", _iso(self.period.end)]
+        return shlex.join(
+            [*program, *period, *(word for name, value in chosen.items() for word in (f"--{name}", value))]
+        )
+
+    def explain(self, receipt: str) -> str:
+        """The command that shows each step of an envelope; it reads the lake from wherever it is run."""
+        return shlex.join(["clarion-pipeline", "explain", receipt, *self._places, "--from", _iso(self.period.start)])
+
+    @property
+    def _places(self) -> list[str]:
+        return ["--lake", self.lake, *(["--oversize", self.oversize] if self.oversize else [])]
+
+
+def _iso(instant: int) -> str:
+    """UTC, as the command line takes it."""
+    return (_EPOCH + timedelta(milliseconds=instant)).replace(tzinfo=None).isoformat()

@@ -1,0 +1,94 @@
+"""Whether the lake has all of a period: no comparison finds what is not there, so this comes before any judgement."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+from pipeline.commits import DataFile, Manifest, manifests, update
+from pipeline.files import listed
+from pipeline.period import HOUR_MS, Period, hour_start
+from pipeline.raw import arrived_files
+
+SEALED_AFTER_MS = 15 * 60_000
+"""After its end an hour has all its files, unless they are late: Firehose holds records for less, by `lake_buffer_s`."""
+
+
+class IncompleteHour(NamedTuple):
+    """An hour of arrival that can't be judged, and why."""
+
+    hour: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.hour}: {self.reason}"
+
+
+def incomplete_hours(root: str, period: Period, now: int, *, provisional: bool = False) -> list[IncompleteHour]:
+    """Those among the hours in which something of the period arrives: its own, and the one after, up to `now`.
+
+    If `provisional`, an hour that is not over yet is judged by what has arrived.
+    """
+    arrival = Period(period.start, min(period.end + HOUR_MS, max(now, period.start + 1)))
+    arrived, found = arrived_files(root, arrival), {each.hour: each for each in manifests(root, arrival)}
+    sizes = _sizes(root, found.values())
+    incomplete = []
+    for hour in arrival.hours():
+        under_way = provisional and not is_over(hour, now)
+        reasons = _reasons(found.get(hour), set(arrived.get(hour, ())), sizes, under_way=under_way)
+        incomplete += [IncompleteHour(hour, reason) for reason in islice(reasons, 1)]
+    return incomplete
+
+
+def is_over(hour: str, now: int) -> bool:
+    """Whether all files of an hour should be there."""
+    return now >= hour_start(hour) + HOUR_MS + SEALED_AFTER_MS
+
+
+def _reasons(
+    manifest: Manifest | None, arrived: set[str], sizes: Mapping[str, int], *, under_way: bool
+) -> Iterator[str]:
+    """Why an hour can't be judged, if it can't."""
+    if manifest:
+        yield from _changed(manifest, arrived, sizes)
+        if not under_way:
+            yield from _unfinished(manifest)
+    elif arrived:
+        yield f"{len(arrived)} files have arrived, and none is compacted"
+    elif not under_way:
+        yield "nothing has arrived"
+
+
+def _changed(manifest: Manifest, arrived: set[str], sizes: Mapping[str, int]) -> Iterator[str]:
+    named = {each.path for each in manifest.raw}
+    if new := arrived - named:
+        yield f"{len(new)} files have arrived since it was compacted"
+    if gone := named - arrived:
+        yield f"{len(gone)} of the {len(named)} files that it was made of are gone"
+    if damaged := list(_damaged(manifest.files, sizes)):
+        yield f"{len(damaged)} data files are gone or not as they were written, such as {damaged[0]}"
+
+
+def _unfinished(manifest: Manifest) -> Iterator[str]:
+    if not manifest.lines and manifest.counted is None:
+        yield "nothing has arrived, and nobody has counted what came"
+    if manifest.lines < (manifest.counted or 0):
+        yield f"{manifest.lines} lines have arrived, of {manifest.counted} records at least"
+    if manifest.sealed_at is None:
+        yield "it was not over when it was compacted"
+
+
+def _damaged(files: Iterable[DataFile], sizes: Mapping[str, int]) -> Iterator[str]:
+    return (each.path for each in files if sizes.get(each.path) != each.bytes)
+
+
+def _sizes(root: str, found: Iterable[Manifest]) -> dict[str, int]:
+    """The sizes of all files in the folders that the manifests name files of, by path."""
+    days = {each.path.partition("/hour=")[0] for manifest in found for each in manifest.files}
+    return {path: info.size for day in sorted(days) for path, info in listed(root, day).items()}
+
+
+def declare_complete(root: str, hours: Iterable[str], now: int) -> None:
+    """Say that what counts of these hours is all there is."""
+    for hour in hours:
+        update(root, hour, lambda known: replace(known, sealed_at=now, counted=known.lines))

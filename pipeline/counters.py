@@ -1,0 +1,53 @@
+"""What the live system's own counters say has come: CloudWatch's records of what Firehose took in."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from botocore.config import Config
+
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_cloudwatch.type_defs import MetricStatTypeDef
+
+ASKED = Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 3})
+BUFFERED = timedelta(minutes=15)
+"""Firehose holds records for so long at most, and names a file by the hour of its first record."""
+STEP = timedelta(minutes=5)
+KEPT_MS = 63 * DAY_MS
+"""So long CloudWatch keeps figures of five minutes."""
+
+
+def records_by_hour(client: "CloudWatchClient", stream: str, period: Period, now: int) -> dict[str, int]:
+    """How many records must at least lie under each hour of arrival, by one request.
+
+    What comes in an hour's first minutes may lie in a file that was begun in the hour before, so it isn't counted. A
+    record has one line or more.
+    https://docs.aws.amazon.com/firehose/latest/dev/monitoring-with-cloudwatch-metrics.html
+    """
+    asked = Period(max(period.start // HOUR_MS * HOUR_MS, now - KEPT_MS), min(period.end, now))
+    if asked.start >= asked.end:
+        return {}
+    stat: MetricStatTypeDef = {
+        "Metric": {
+            "Namespace": "AWS/Firehose",
+            "MetricName": "IncomingRecords",
+            "Dimensions": [{"Name": "DeliveryStreamName", "Value": stream}],
+        },
+        "Period": int(STEP.total_seconds()),
+        "Stat": "Sum",
+    }
+    pages = client.get_paginator("get_metric_data").paginate(
+        MetricDataQueries=[{"Id": "records", "MetricStat": stat}],
+        StartTime=datetime.fromtimestamp(asked.start / 1000, UTC),
+        EndTime=datetime.fromtimestamp(asked.end / 1000, UTC),
+    )
+    counted = Counter(dict.fromkeys(asked.hours(), 0))
+    for page in pages:
+        for result in page["MetricDataResults"]:
+            for at, value in zip(result["Timestamps"], result["Values"], strict=True):
+                if timedelta(minutes=at.minute) >= BUFFERED:
+                    counted[hour_path(int(at.timestamp() * 1000))] += int(value)
+    return dict(counted)

@@ -1,0 +1,92 @@
+"""`clarion-pipeline explain …` and `erase …`: the jobs that read and write the lake's files themselves, without Spark."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from uuid import UUID
+
+from pipeline.erase.run import erase
+from pipeline.explain.cases import Leeway
+from pipeline.explain.request import ExplainRequest, explain, parse_asked
+from pipeline.files import exists
+from pipeline.lookup import Lookup
+from pipeline.period import DAY_MS, Period
+
+BACK_DAYS = 7
+
+
+def main(words: Sequence[str]) -> int:
+    """0 if all is well; 1 without a lake, or where nothing is known of what was asked; 2 for bad usage."""
+    wanted = _parser().parse_args(words)
+    if not exists(wanted.lake):
+        _log(f"there is no lake at {wanted.lake}")
+        return 1
+    return JOBS[wanted.job](wanted)
+
+
+def run_explain(wanted: argparse.Namespace) -> int:
+    period = Period(wanted.start if wanted.start is not None else wanted.end - BACK_DAYS * DAY_MS, wanted.end)
+    leeway = Leeway(1_000 * wanted.grace_seconds, 1_000 * wanted.late_seconds)
+    request = ExplainRequest(wanted.asked, period, wanted.client, wanted.show, leeway, wanted.oversize)
+    answer = explain(Lookup(wanted.lake), request)
+    print(json.dumps(answer.to_json(), indent=2) if wanted.json else "\n".join(answer.lines()))
+    return 0 if answer.what else 1
+
+
+def run_erase(wanted: argparse.Namespace) -> int:
+    erased = erase(wanted.lake, wanted.client, dry_run=wanted.dry_run, report=_log)
+    for kind, count in erased.removed.items():
+        _log(f"{count:>12,} {kind}")
+    _log(f"{'would be ' * wanted.dry_run}removed, of {erased.subscriptions} subscriptions")
+    print(json.dumps(erased._asdict()))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="clarion-pipeline")
+    jobs = parser.add_subparsers(dest="job", required=True)
+    explaining = jobs.add_parser("explain", help="every step of one thing, what should have been, and why")
+    explaining.add_argument(
+        "asked", metavar="RECEIPT|SUBSCRIPTION|ENVELOPE", type=_asked, help="a UUID, or an envelope's id in hex"
+    )
+    explaining.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
+    explaining.add_argument("--from", dest="start", type=instant, help=f"UTC; default: {BACK_DAYS} days before --to")
+    explaining.add_argument("--to", dest="end", type=instant, default=_now(), help="UTC; default: now")
+    explaining.add_argument("--client", type=bytes.fromhex, help="only this client's part: its id, hex")
+    explaining.add_argument("--show", type=int, default=20, help="so many subscriptions, or envelopes of one")
+    explaining.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
+    explaining.add_argument("--grace-seconds", type=int, default=15, help="around a change, either way is right")
+    explaining.add_argument("--late-seconds", type=int, default=60, help="a later delivery is a difference")
+    explaining.add_argument("--json", action="store_true", help="for machines")
+    erasing = jobs.add_parser("erase", help="remove what the lake has of a client")
+    erasing.add_argument("client", metavar="CLIENT", type=bytes.fromhex, help="its id, hex")
+    erasing.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
+    erasing.add_argument("--dry-run", action="store_true", help="say what would be removed, and write nothing")
+    return parser
+
+
+def _asked(text: str) -> bytes | UUID:
+    """What is wrong is not repeated: it may be a push token."""
+    try:
+        return parse_asked(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("is neither a UUID nor 64 hex digits") from None
+
+
+def instant(text: str) -> int:
+    """UNIX milliseconds of an ISO 8601 time; UTC unless it says otherwise."""
+    when = datetime.fromisoformat(text)
+    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _now() -> int:
+    return int(datetime.now(UTC).timestamp() * 1000)
+
+
+def _log(line: str) -> None:
+    print(f"» {line}", file=sys.stderr, flush=True)
+
+
+JOBS: Mapping[str, Callable[[argparse.Namespace], int]] = {"explain": run_explain, "erase": run_erase}

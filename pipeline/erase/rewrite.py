@@ -1,0 +1,207 @@
+"""Files of the lake written again without a client: commits for what a manifest names, in place what none does."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from uuid import UUID
+
+import pyarrow as pa
+from pyarrow import compute as pc
+from pyarrow import fs
+from pyarrow import parquet as pq
+
+from clarion.storage import EVENTS_PREFIX
+from pipeline.commits import (
+    CommitConflict,
+    DataFile,
+    Manifest,
+    commit,
+    data_folder,
+    manifest_path,
+    new_commit,
+    read_manifest,
+    write_parquet,
+)
+from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces, unzipped
+from pipeline.files import filesystem, joined, listed
+from pipeline.lookup import is_shown
+
+RAW = EVENTS_PREFIX.rstrip("/")
+_ROWS = 1 << 16
+_HOUR = re.compile(r"day=(\d{4}-\d\d-\d\d)/hour=(\w+)$")
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """In a dry run it counts, and writes nothing."""
+
+    root: str
+    traces: Traces
+    dry_run: bool
+
+    def renew(self, name: str) -> Counter[str]:
+        """Make a commit of an hour, or of a name, without the client; returns the lines that it left out, by kind.
+
+        Whoever commits meanwhile comes first: then the hour is begun anew.
+        """
+        while True:
+            try:
+                return self._renew(name)
+            except CommitConflict:
+                continue
+
+    def subscriptions(self, path: str) -> set[UUID]:
+        """Those that a file of Parquet says are the client's."""
+        with self._opened(path) as file:
+            if not {CLIENT, SUBSCRIPTION} <= set(file.schema_arrow.names):
+                return set()
+            both = file.read(columns=[CLIENT, SUBSCRIPTION])
+        own = both.filter(pc.equal(both.column(CLIENT), pa.scalar(self.traces.client, both.schema.field(CLIENT).type)))
+        return {UUID(each) for each in own.column(SUBSCRIPTION).unique().to_pylist() if each}
+
+    def holds(self, path: str) -> bool:
+        """Whether a file of Parquet has anything of the client."""
+        return self._own(path) > 0
+
+    def _renew(self, name: str) -> Counter[str]:
+        before = read_manifest(self.root, name)
+        raw, removed = self._without_lines(name, before.raw if before else ())
+        old = before.kinds if before else {}
+        new = new_commit()
+        made = {kind: [self._data_file(kind, name, new, each) for each in files] for kind, files in old.items()}
+        kinds = {kind: tuple(filter(None, files)) for kind, files in made.items()}
+        for kind, files in kinds.items():
+            left_out = sum(each.lines for each in old[kind]) - sum(each.lines for each in files)
+            removed += Counter({kind: left_out}) if left_out else Counter()
+        if not self.dry_run:
+            after = _recounted(replace(before or Manifest(name, new), commit=new, raw=raw, kinds=kinds))
+            commit(self.root, after, before.commit if before else None)
+            named = {each.path for each in after.files}
+            self.delete(each.path for each in (before.files if before else ()) if each.path not in named)
+        return removed
+
+    def _data_file(self, kind: str, name: str, new: str, old: DataFile) -> DataFile | None:
+        """The same file if it has nothing of the client; else the one that takes its place, unless nothing is left."""
+        own = self._own(old.path)
+        if not own:
+            return old
+        if own == old.lines:
+            return None
+        if self.dry_run:
+            return replace(old, lines=old.lines - own)
+        with self._opened(old.path) as file:
+            return write_parquet(self.root, data_folder(kind, name, new), self._kept(file))
+
+    def _without_lines(self, name: str, known: Iterable[DataFile]) -> tuple[tuple[DataFile, ...], Counter[str]]:
+        """The hour's raw files as its manifest has to name them from now on; all its raw files are cleaned in place."""
+        removed: Counter[str] = Counter()
+        renewed = {each.path: each for each in known}
+        for path in filter(is_shown, listed(self.root, EVENTS_PREFIX + hour_folder(name))):
+            stored = self.read(path)
+            kept, lines = self.traces.without_lines(stored)
+            if lines:
+                removed[RAW] += lines
+                self.overwrite(path, kept)
+            if path in renewed:
+                left = sum(bool(line.strip()) for line in unzipped(kept).splitlines())
+                renewed[path] = DataFile(path, left, len(kept), sha256(kept).hexdigest())
+        return tuple(renewed.values()), removed
+
+    def has_lines(self, path: str) -> bool:
+        """Whether a raw file has anything of the client."""
+        return self.traces.without_lines(self.read(path))[1] > 0
+
+    def drop(self, path: str) -> int:
+        """Remove a data file that no manifest names any more; returns the rows that it had of the client."""
+        with suppress(FileNotFoundError):
+            own = self._own(path)
+            if own and not self._is_named(path):
+                self.delete([path])
+                return own
+        return 0
+
+    def replace_content(self, path: str, without: Callable[[bytes], tuple[bytes, int]]) -> int:
+        """Write a file again that no manifest names, as `without` leaves it; returns how much that has removed."""
+        kept, removed = without(self.read(path))
+        if removed:
+            self.overwrite(path, kept)
+        return removed
+
+    def replace_table(self, path: str) -> int:
+        """The same of Parquet, by rows."""
+        if own := self._own(path):
+            sink = pa.BufferOutputStream()
+            with self._opened(path) as file:
+                pq.write_table(pa.Table.from_batches(self._kept(file), file.schema_arrow), sink, compression="zstd")
+            self.overwrite(path, sink.getvalue().to_pybytes())
+        return own
+
+    def read(self, path: str) -> bytes:
+        files, place = filesystem(joined(self.root, path))
+        with files.open_input_stream(place, compression=None) as stream:
+            content: bytes = stream.read()
+        return content
+
+    def overwrite(self, path: str, content: bytes) -> None:
+        """A reader meets the old file or the new one. Beside a local file may lie Hadoop's checksum of the old one."""
+        if self.dry_run:
+            return
+        files, place = filesystem(joined(self.root, path))
+        if not isinstance(files, fs.LocalFileSystem):
+            with files.open_output_stream(place) as stream:
+                stream.write(content)
+            return
+        target = Path(place)
+        written = target.with_name(f".{target.name}.written")
+        written.write_bytes(content)
+        target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
+        written.replace(target)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        if self.dry_run:
+            return
+        files, base = filesystem(self.root)
+        for path in paths:
+            with suppress(FileNotFoundError):
+                files.delete_file(joined(base, path))
+
+    def _kept(self, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+        for batch in file.iter_batches(_ROWS):
+            yield batch.filter(pc.invert(self.traces.rows(batch)))
+
+    def _own(self, path: str) -> int:
+        """How many rows are the client's."""
+        return sum(pc.sum(self.traces.rows(batch)).as_py() or 0 for batch in self._narrow(path))
+
+    def _is_named(self, path: str) -> bool:
+        """A data file's path says of which hour or name it is."""
+        home = path.partition("/commit=")[0]
+        hour = _HOUR.search(home)
+        manifest = read_manifest(self.root, "/".join(hour.groups()) if hour else home)
+        return manifest is not None and any(each.path == path for each in manifest.files)
+
+    def _narrow(self, path: str) -> Iterator[pa.RecordBatch]:
+        """The columns by which rows may be the client's; nothing of a file without any."""
+        with self._opened(path) as file:
+            if columns := self.traces.columns(file.schema_arrow):
+                yield from file.iter_batches(_ROWS, columns=columns)
+
+    def _opened(self, path: str) -> pq.ParquetFile:
+        files, place = filesystem(joined(self.root, path))
+        return pq.ParquetFile(place, filesystem=files)
+
+
+def _recounted(made: Manifest) -> Manifest:
+    """What is left counts as all that came: or an hour would be called emptier than its counters say."""
+    if made.sealed_at is None or (made.counted is None and made.lines):
+        return made
+    return replace(made, counted=min(made.counted or 0, made.lines))
+
+
+def hour_folder(name: str) -> str:
+    """Of an hour, such as `day=2026-11-20/hour=16`; of another name nothing is in `events` below it."""
+    return manifest_path(name).partition("/")[2].removesuffix(".json")

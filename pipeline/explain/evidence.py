@@ -1,0 +1,118 @@
+"""All that the lake has to judge some observations by, for each of the subscriptions that they concern."""
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from uuid import UUID
+
+from clarion.events import LimitsLoaded, NotificationDecided, PushTried
+from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, PossibleClaim
+from pipeline.explain.in_force import RuleSpan, limits_at
+from pipeline.explain.obstacles import QUEUED, in_order
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """`rules` are those that name one of the observations' keys, `notified` all that was decided about the envelopes.
+
+    `claims` are those that snapshots have on them, `histories` the decisions about their clients shortly before and
+    after, `replayed` what was sent again: receipt and subscription.
+    """
+
+    rules: Sequence[RuleSpan]
+    notified: Sequence[NotificationDecided]
+    claims: Sequence[PossibleClaim]
+    pushed: Sequence[PushTried]
+    histories: Sequence[NotificationDecided]
+    limits: Sequence[LimitsLoaded]
+    replayed: Collection[tuple[UUID, UUID]]
+
+    def notifications(self, seen: ObservedReceipt, leeway: Leeway) -> Iterator[Notified]:
+        """One for each subscription that was decided about, or whose rules may have named the envelope."""
+        near = [span for span in self.naming(seen) if span.touches(seen.first_at, seen.last_at, leeway.grace)]
+        rules = _grouped(near, lambda span: span.subscription.subscription_id)
+        decided = {one.subscription_id: one for one in self._decisions if one.receipt == seen.receipt}
+        for owner in dict.fromkeys((*decided, *rules)):
+            yield self._notified(seen, owner, rules.get(owner, []), decided.get(owner), leeway)
+
+    def add_lost(self, one: Notified) -> None:
+        """Whoever gets the envelope later, by another receipt, has it in place of this one."""
+        claim = PossibleClaim(one.envelope_id, one.subscription_id, one.observation.receipt, None, one.decided_at)
+        self._by_claim.setdefault((one.observation.envelope_id, one.subscription_id), []).append(claim)
+
+    def _notified(
+        self,
+        seen: ObservedReceipt,
+        subscription_id: UUID,
+        rules: Sequence[RuleSpan],
+        decision: NotificationDecided | None,
+        leeway: Leeway,
+    ) -> Notified:
+        who = (seen.receipt, subscription_id)
+        client = decision.client_id if decision else rules[0].subscription.client_id
+        of_client = self._by_client.get(client, [])
+        sender = decision.sender if decision else seen.sender
+        pair = [one for one in of_client if (one.network, one.sender) == (seen.network, sender)]
+        claims = self._by_claim.get((seen.envelope_id, subscription_id), [])
+        return Notified(
+            observation=seen,
+            rules=rules,
+            decision=decision,
+            claims=[one for one in claims if one.receipt != seen.receipt],
+            earlier=before(pair, decision, seen.last_at),
+            near=[one for one in of_client if one.subscription_id == subscription_id],
+            pushes=self._by_push.get(who, []),
+            limits=limits_at(self.limits, seen.network, decision.at if decision else seen.last_at, leeway.grace),
+            replayed=who in self.replayed,
+        )
+
+    def naming(self, seen: ObservedReceipt) -> list[RuleSpan]:
+        """The rules that name one of its keys, whenever they were in force; the most specific key's first."""
+        return [span for key in (seen.envelope.keys if seen.envelope else ()) for span in self._by_key.get(key, [])]
+
+    @cached_property
+    def _decisions(self) -> list[NotificationDecided]:
+        return once(self.notified)
+
+    @cached_property
+    def _by_key(self) -> dict[bytes, list[RuleSpan]]:
+        return _grouped(self.rules, lambda span: span.rule.key)
+
+    @cached_property
+    def _by_client(self) -> dict[bytes, list[NotificationDecided]]:
+        return _grouped(once(self.histories), lambda one: one.client_id)
+
+    @cached_property
+    def _by_claim(self) -> dict[tuple[bytes | None, UUID], list[PossibleClaim]]:
+        every = sorted((*self.claims, *map(PossibleClaim.of, self._decisions)), key=lambda one: one.at)
+        return _grouped(every, lambda one: (one.envelope_id, one.subscription_id))
+
+    @cached_property
+    def _by_push(self) -> dict[tuple[UUID, UUID], list[PushTried]]:
+        return _grouped(self.pushed, lambda one: (one.receipt, one.subscription_id))
+
+
+def once(decisions: Iterable[NotificationDecided]) -> list[NotificationDecided]:
+    """One decision for each receipt and subscription, in order of time: what one line says was queued was queued."""
+    queued_first = sorted(decisions, key=lambda one: (one.decision is not QUEUED, one.at))
+    first = {(one.receipt, one.subscription_id): one for one in reversed(queued_first)}
+    return sorted(first.values(), key=lambda one: one.at)
+
+
+def before(
+    pair: Sequence[NotificationDecided], decision: NotificationDecided | None, at: int
+) -> list[NotificationDecided]:
+    """A pair's decisions that came before one, in order; without a decision, those until `at`."""
+    ordered = in_order(pair)
+    if decision is None:
+        return [one for one in ordered if one.at <= at]
+    who = (decision.receipt, decision.subscription_id)
+    places = [place for place, one in enumerate(ordered) if (one.receipt, one.subscription_id) == who]
+    return ordered[: places[0]] if places else [one for one in ordered if one.at < decision.at]
+
+
+def _grouped[One, Key: Hashable](every: Iterable[One], key: Callable[[One], Key]) -> dict[Key, list[One]]:
+    groups: dict[Key, list[One]] = {}
+    for one in every:
+        groups.setdefault(key(one), []).append(one)
+    return groups

@@ -1,0 +1,156 @@
+"""The answer of `explain`, for people as text and for programs as JSON."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from clarion.events import EnvelopeDecided, NotificationDecided, PushTried, SubscriptionChanged
+from clarion.networks import Rule, network
+from pipeline.explain.cases import Notified, ObservedReceipt
+from pipeline.explain.in_force import RuleSpan
+from pipeline.explain.judgement import DecisionVerdict
+from pipeline.explain.obstacles import clock
+from pipeline.period import FOREVER, Period
+
+
+@dataclass(frozen=True)
+class ExplainedStep:
+    """Something that happened, at an instant in UNIX milliseconds."""
+
+    at: int
+    what: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{clock(self.at)}  {self.what:<18} {self.detail}".rstrip()
+
+
+@dataclass(frozen=True)
+class NotificationAnswer:
+    """One observation for one subscription."""
+
+    subscription_id: str
+    client_id: str | None
+    channel: str | None
+    steps: list[ExplainedStep]
+    verdict: DecisionVerdict
+
+    @classmethod
+    def of(cls, one: Notified, verdict: DecisionVerdict) -> "NotificationAnswer":
+        known = one.decision or one.rules[0].subscription
+        decided = [_decided(one.decision)] if one.decision else []
+        steps = [*decided, *map(_tried, one.pushes)]
+        return cls(str(known.subscription_id), known.client_id.hex(), known.channel, steps, verdict)
+
+    def lines(self) -> Iterator[str]:
+        yield f"  {self.channel} subscription {self.subscription_id} of client {self.client_id}"
+        yield from (f"    {step}" for step in self.steps)
+        yield from _verdict(self.verdict, "    ")
+
+
+@dataclass(frozen=True)
+class ReceiptAnswer:
+    """One observation, with those for whom it was a notification, or should have been; `left_out` are so many others."""
+
+    receipt: str
+    network: str
+    envelope_id: str | None
+    sender: str | None
+    steps: list[ExplainedStep]
+    verdict: DecisionVerdict
+    notifications: list[NotificationAnswer]
+    left_out: int = 0
+
+    @classmethod
+    def of(
+        cls, seen: ObservedReceipt, verdict: DecisionVerdict, answers: list[NotificationAnswer], show: int
+    ) -> "ReceiptAnswer":
+        """What is wrong comes first."""
+        in_order = sorted(answers, key=lambda answer: not answer.verdict.is_difference)
+        steps = [ExplainedStep(seen.observed_at, "observed"), *map(_envelope_decided, seen.decided)]
+        envelope_id, sender = (part.hex() if part else None for part in (seen.envelope_id, seen.sender))
+        left_out = max(0, len(answers) - show)
+        return cls(str(seen.receipt), seen.network, envelope_id, sender, steps, verdict, in_order[:show], left_out)
+
+    def lines(self) -> Iterator[str]:
+        sender = f", sender {self.sender}" if self.sender else ""
+        yield f"Receipt {self.receipt}: envelope {self.envelope_id or 'unknown'} of {self.network}{sender}"
+        yield from (f"  {step}" for step in self.steps)
+        yield from _verdict(self.verdict, "  ")
+        for one in self.notifications:
+            yield ""
+            yield from one.lines()
+        if self.left_out:
+            yield f"  and {self.left_out:,} more subscriptions: --client names one, --show more"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """`what` was `asked` about: an envelope, a receipt or a subscription.
+
+    Both are None if nothing is known of it: then it may be anything, such as one of Apple's tokens.
+    `pending` are the hours of which raw lines were read, since no commit has them yet; `changes` are a subscription's.
+    """
+
+    asked: str | None
+    what: str | None
+    searched: Period
+    pending: list[str]
+    changes: list[ExplainedStep] = field(default_factory=list)
+    receipts: list[ReceiptAnswer] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> Iterator[str]:
+        yield f"{self.what.capitalize()} {self.asked}" if self.what else "The lake knows nothing of it."
+        yield from (f"  {step}" for step in self.changes)
+        for one in self.receipts:
+            yield ""
+            yield from one.lines()
+        yield ""
+        yield from self.notes
+        yield f"Searched what arrived from {self.searched} UTC."
+        if self.pending:
+            hours = f"{self.pending[0]} to {self.pending[-1]}" if len(self.pending) > 1 else self.pending[0]
+            yield f"Of {len(self.pending)} hours the raw lines were read, since they are not compacted yet: {hours}."
+
+
+def changes_of(subscriptions: Iterable[SubscriptionChanged], rules: Iterable[RuleSpan]) -> list[ExplainedStep]:
+    """A subscription's life: its changes, and its rules with the times at which they were in force."""
+    lived = [
+        ExplainedStep(one.at, one.status, f"generation {one.generation}, {one.status_reason or one.channel}")
+        for one in subscriptions
+    ]
+    named = [ExplainedStep(span.since, "rule", f"{_described(span)}{_ending(span)}") for span in rules]
+    return sorted((*lived, *named), key=lambda step: step.at)
+
+
+def _described(span: RuleSpan) -> str:
+    rule = Rule(span.rule.key, span.rule.condition or b"")
+    named = ", ".join(f"{name} {value}" for name, value in network(span.subscription.network).describe(rule).items())
+    return f"{named}, with a secret condition" if span.rule.condition_digest else named
+
+
+def _ending(span: RuleSpan) -> str:
+    return "" if span.until == FOREVER else f", until {clock(span.until)}"
+
+
+def _verdict(verdict: DecisionVerdict, margin: str) -> Iterator[str]:
+    yield f"{margin}{verdict.found}: should be {verdict.should_be}"
+    yield from (f"{margin}  {reason}" for reason in verdict.reasons)
+
+
+def _envelope_decided(one: EnvelopeDecided) -> ExplainedStep:
+    return ExplainedStep(one.at, one.decision, one.reason or "")
+
+
+def _decided(one: NotificationDecided) -> ExplainedStep:
+    return ExplainedStep(one.at, one.decision, "an own message, which its app has delivered" if one.own else "")
+
+
+def _tried(one: PushTried) -> ExplainedStep:
+    details = {"status": one.status, "reason": one.reason, "provider's id": one.provider_id}
+    named = "".join(f", {name} {value}" for name, value in details.items() if value is not None)
+    return ExplainedStep(one.at, one.decision, f"attempt {one.attempt}, after {one.latency_ms} ms{named}")

@@ -1,0 +1,105 @@
+"""Which rules and limits were in force at a time: for a few subscriptions, from their events.
+
+`pipeline.rules` and `pipeline.limits` say the same of all at once, by Spark.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from clarion.decisions import SubscriptionStatus
+from clarion.events import LimitsLoaded, RuleRef, RulesChanged, SubscriptionChanged
+from clarion.limiter import SUBSCRIPTION_CAP, Limit
+from clarion.networks import network
+from pipeline.period import FOREVER
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+
+class RuleSpan(NamedTuple):
+    """A rule of an active subscription, from `since` up to but without `until`; instants are UNIX milliseconds."""
+
+    subscription: SubscriptionChanged
+    rule: RuleRef
+    since: int
+    until: int
+
+    def touches(self, first: int, last: int, grace: int) -> bool:
+        """Whether it may have been in force for a decision that was taken between these two times."""
+        return self.since < last + grace and self.until > first - grace
+
+    def covers(self, first: int, last: int, grace: int) -> bool:
+        """Whether it surely was."""
+        return self.since <= first - grace and self.until > last + grace
+
+
+class LimitsThen(NamedTuple):
+    """Without `pair` there is no limit for a pair of sender and client."""
+
+    pair: Limit | None
+    cap: Limit
+
+    @classmethod
+    def of(cls, loaded: LimitsLoaded) -> "LimitsThen":
+        parts = loaded.count, loaded.window, loaded.cooldown
+        pair = None if None in parts else Limit(*(part or 0 for part in parts))
+        return cls(pair, Limit(loaded.cap, loaded.cap_window, 0))
+
+
+def rule_spans(rules: Iterable[RulesChanged], subscriptions: Iterable[SubscriptionChanged]) -> list[RuleSpan]:
+    """A rule counts while it is in the generation that its subscription has, and the subscription is active."""
+    active: dict[tuple[UUID, int], list[tuple[SubscriptionChanged, int]]] = {}
+    for _, changes in _grouped(subscriptions, lambda change: change.subscription_id):
+        in_order = sorted(changes, key=_place)
+        for change, until in zip(in_order, _next_times(in_order), strict=True):
+            if change.status == SubscriptionStatus.ACTIVE:
+                active.setdefault((change.subscription_id, change.generation), []).append((change, until))
+    spans = (
+        RuleSpan(subscription, rule, max(change.at, subscription.at), min(until, ended))
+        for change, rule, until in _added(rules)
+        for subscription, ended in active.get((change.subscription_id, change.generation), ())
+    )
+    return [span for span in spans if span.since < span.until]
+
+
+def limits_at(loaded: Iterable[LimitsLoaded], name: str, at: int, grace: int) -> list[LimitsThen]:
+    """Those that a network may have had at a time: more than one only next to a change.
+
+    What is earlier than the first known start of a worker is judged by that, and a network of which nothing is known by
+    its own default.
+    """
+    starts = sorted((one for one in loaded if one.network == name), key=lambda one: one.at)
+    if not starts:
+        return [LimitsThen(network(name).limit, SUBSCRIPTION_CAP)]
+    begins = [0, *(one.at for one in starts[1:]), FOREVER]
+    near = (
+        LimitsThen.of(one)
+        for one, (since, until) in zip(starts, pairwise(begins), strict=True)
+        if since <= at + grace and at - grace < until
+    )
+    return list(dict.fromkeys(near))
+
+
+def _added(rules: Iterable[RulesChanged]) -> Iterator[tuple[RulesChanged, RuleRef, int]]:
+    """Each rule that was added, or given another condition, with when that was changed next."""
+    each = ((change, rule) for change in rules for rule in change.rules)
+    for _, same_rule in _grouped(each, lambda one: (one[0].subscription_id, one[0].generation, one[1].key)):
+        in_order = sorted(same_rule, key=lambda one: (one[0].revision, one[0].at, one[0].change))
+        for (change, rule), until in zip(in_order, _next_times([change for change, _ in in_order]), strict=True):
+            if change.change == "added":
+                yield change, rule, until
+
+
+def _next_times(in_order: Sequence[RulesChanged | SubscriptionChanged]) -> list[int]:
+    return [*(one.at for one in in_order[1:]), FOREVER]
+
+
+def _place(change: SubscriptionChanged) -> tuple[int, int, int, bool]:
+    """Revisions order what clocks can't; changes of one revision go by their time, and a removal is the last one."""
+    return change.revision, change.at, change.generation, change.status == "removed"
+
+
+def _grouped[One](every: Iterable[One], key: Callable[[One], Any]) -> Iterator[tuple[Any, list[One]]]:
+    for name, some in groupby(sorted(every, key=key), key=key):
+        yield name, list(some)

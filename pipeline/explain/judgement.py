@@ -1,0 +1,182 @@
+"""What should have become of an envelope, and why: judged by the functions of its network and by the live limiter.
+
+`reconcile` judges whole days by the same functions, in Spark; here it is one envelope at a time, with the reasons.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from clarion.decisions import EnvelopeDecision, PushDecision
+from clarion.events import PushTried
+from clarion.networks import Rule, network
+from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, Wish, wish
+from pipeline.explain.in_force import RuleSpan
+from pipeline.explain.obstacles import (
+    QUEUED,
+    Obstacle,
+    claimed,
+    clock,
+    full,
+    over_limit,
+    overfull,
+    queued_before,
+    within_limits,
+)
+
+MISSING, WRONGLY_DROPPED, UNEXPECTED, LATE = "missing", "wrongly_dropped", "unexpected", "late"
+RIGHT, UNJUDGED = "right", "unjudged"
+LOST = {MISSING, WRONGLY_DROPPED}
+REPAIRED = {*LOST, LATE}
+"""What is a difference no more once a replay has sent it again."""
+NOTHING = "no notification"
+FINAL = {PushDecision.DELIVERED, PushDecision.TOKEN_GONE, PushDecision.SUBSCRIPTION_GONE, PushDecision.REFUSED}
+ENDED = {*FINAL, PushDecision.STALE}
+
+
+@dataclass(frozen=True)
+class DecisionVerdict:
+    """`found` is a difference, as `reconcile` names them, or `RIGHT` or `UNJUDGED`; `reasons` are sentences."""
+
+    found: str
+    should_be: str
+    reasons: tuple[str, ...]
+
+    @property
+    def is_difference(self) -> bool:
+        return self.found not in {RIGHT, UNJUDGED}
+
+
+def judge_envelope(observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway) -> DecisionVerdict:
+    """The decision on the envelope itself. A drop that is wrong is a difference for each who wanted it."""
+    if not observation.has_bytes:
+        return DecisionVerdict(
+            UNJUDGED, "unknown", ("Its bytes are not in the lake, so nobody can say what was right.",)
+        )
+    right, reason = _right_for_envelope(observation, rules)
+    either = _either_way(observation, rules, leeway)
+    if observation.decision is None:
+        return DecisionVerdict(MISSING if right == EnvelopeDecision.MATCHED else RIGHT, right, (reason, UNDECIDED))
+    if observation.decision == right or observation.decision in either:
+        return DecisionVerdict(RIGHT, right, (reason,))
+    return DecisionVerdict(WRONGLY_DROPPED if right == EnvelopeDecision.MATCHED else UNEXPECTED, right, (reason,))
+
+
+UNDECIDED = "It was never decided: its message is lost, still waits, or is a dead letter."
+
+
+def _right_for_envelope(observation: ObservedReceipt, rules: Sequence[RuleSpan]) -> tuple[EnvelopeDecision, str]:
+    if observation.flaw is EnvelopeDecision.MALFORMED:
+        return observation.flaw, "Its bytes are nothing that the network may show."
+    if observation.expired(observation.first_at):
+        return EnvelopeDecision.EXPIRED, "It had expired when it was decided."
+    if observation.flaw:
+        return observation.flaw, "It is well formed, but its proof does not verify."
+    signed = "its signature verifies" if network(observation.network).signed else "its network signs nothing"
+    sound = f"It is well formed, {signed}, it had not expired"
+    if any(span.touches(observation.first_at, observation.last_at, 0) for span in rules):
+        return EnvelopeDecision.MATCHED, f"{sound}, and a rule in force named one of its keys."
+    return EnvelopeDecision.UNMATCHED, f"{sound}, and no rule in force named one of its keys."
+
+
+def _either_way(observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway) -> Iterator[EnvelopeDecision]:
+    """What is right as well, so close to an expiry or to a change of rules."""
+    first, last = observation.first_at, observation.last_at
+    if observation.expired(last + leeway.grace) != observation.expired(first - leeway.grace):
+        yield from EnvelopeDecision
+    elif not observation.flaw:
+        touched = [span for span in rules if span.touches(first, last, leeway.grace)]
+        if not any(span.covers(first, last, leeway.grace) for span in touched):
+            yield EnvelopeDecision.UNMATCHED
+        if touched:
+            yield EnvelopeDecision.MATCHED
+
+
+def judge_notification(one: Notified, leeway: Leeway) -> DecisionVerdict:
+    asked = wish(one.observation, one.rules, leeway)
+    against = _against(one, asked, leeway)
+    judge = _judge_queued if one.found is QUEUED else _judge_unqueued
+    verdict = judge(one, asked, against, leeway)
+    if one.replayed and verdict.found in REPAIRED and any(push.decision in ENDED for push in one.pushes):
+        return replace(verdict, found=RIGHT, reasons=(*verdict.reasons, "A replay has sent it again since."))
+    if verdict.found == RIGHT and one.found and against is None and asked.refusals:
+        secret = f"Its rule's condition is secret: {_alternatives(asked)} may be right, and only match could say which."
+        return DecisionVerdict(UNJUDGED, _alternatives(asked), (*verdict.reasons, secret))
+    return verdict
+
+
+def _judge_queued(one: Notified, asked: Wish, against: Obstacle | None, leeway: Leeway) -> DecisionVerdict:
+    """What was queued is unexpected if anything stood in its way; else it had to reach its provider, in time."""
+    obstacle = against or queued_before(one) or over_limit(one) or overfull(one)
+    if obstacle:
+        return DecisionVerdict(UNEXPECTED, obstacle.should_be, (obstacle.reason,))
+    found, reason = _delivery(one.pushes, leeway)
+    return DecisionVerdict(found, QUEUED, (*_for_it(one, asked), reason))
+
+
+def _judge_unqueued(one: Notified, asked: Wish, against: Obstacle | None, leeway: Leeway) -> DecisionVerdict:
+    obstacle = against or over_limit(one) or full(one) or claimed(one, asked.refusals)
+    if obstacle:
+        return DecisionVerdict(RIGHT, obstacle.should_be, (obstacle.reason,))
+    reasons = _for_it(one, asked)
+    if not asked.certain or one.observation.expired(one.observation.last_at + leeway.grace):
+        return DecisionVerdict(
+            RIGHT, QUEUED, (*reasons, "That changed so close to the decision that either way is right.")
+        )
+    if one.found and str(one.found) in asked.refusals:
+        return DecisionVerdict(RIGHT, QUEUED, reasons)
+    if one.found is None and one.observation.decision in {None, EnvelopeDecision.MATCHED}:
+        lost = UNDECIDED if one.observation.decision is None else "It was matched, but this notification never decided."
+        return DecisionVerdict(MISSING, " or ".join((QUEUED, *asked.refusals)), (*reasons, lost))
+    dropped = one.found or one.observation.decision
+    return DecisionVerdict(
+        WRONGLY_DROPPED, QUEUED, (*reasons, f"It was dropped as {dropped}, which nothing bears out.")
+    )
+
+
+def _against(one: Notified, asked: Wish, leeway: Leeway) -> Obstacle | None:
+    """Why the subscription has no claim to the envelope at all."""
+    seen = one.observation
+    if not seen.has_bytes:
+        return None
+    if seen.flaw:
+        return Obstacle(NOTHING, f"The envelope was to be dropped as {seen.flaw}.")
+    if seen.expired(seen.first_at - leeway.grace):
+        return Obstacle(NOTHING, "The envelope had expired.")
+    if not asked.answers:
+        return Obstacle(NOTHING, "No rule of this subscription that was in force named one of its keys.")
+    if not asked.may_push:
+        refusals = _alternatives(asked)
+        return Obstacle(refusals, f"Its rules don't want it pushed: {refusals}.")
+    return None
+
+
+def _alternatives(asked: Wish) -> str:
+    in_order = sorted(asked.answers, key=lambda answer: answer.rank)
+    return " or ".join(in_order)
+
+
+def _for_it(one: Notified, asked: Wish) -> tuple[str, ...]:
+    """Why it should have been pushed."""
+    named = (f"A rule in force since {clock(span.since)} names it ({_described(one, span)})." for span in one.rules[:1])
+    wanted = [f"So it is wanted as {_alternatives(asked)}."] if asked.answers else []
+    return (*named, *wanted, *within_limits(one))
+
+
+def _described(one: Notified, span: RuleSpan) -> str:
+    rule = Rule(span.rule.key, span.rule.condition or b"")
+    return ", ".join(f"{name} {value}" for name, value in network(one.observation.network).describe(rule).items())
+
+
+def _delivery(pushes: Sequence[PushTried], leeway: Leeway) -> tuple[str, str]:
+    """Whether what was queued reached its provider, and in time."""
+    if not pushes:
+        return MISSING, "It was queued, but never tried."
+    last = max(pushes, key=lambda push: (push.decision in FINAL, push.at))
+    if last.decision is PushDecision.STALE:
+        return LATE, f"It was given up as stale at {clock(last.at)}."
+    if last.decision not in FINAL:
+        return MISSING, f"It was given up after attempt {last.attempt}: {last.reason or last.decision}."
+    latency = min((push.latency_ms for push in pushes if push.decision is PushDecision.DELIVERED), default=0)
+    if latency > leeway.late:
+        return LATE, f"It was delivered only after {latency} ms."
+    return RIGHT, f"It ended as {last.decision} at attempt {last.attempt}."

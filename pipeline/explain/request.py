@@ -1,0 +1,137 @@
+"""Answer a request: gather what the lake has, judge it, and put the answer together."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from clarion.decisions import Purpose
+from clarion.events import NotificationDecided, SubscriptionChanged
+from pipeline.explain.cases import Leeway, Notified, ObservedReceipt
+from pipeline.explain.evidence import Evidence
+from pipeline.explain.explanation import Explanation, NotificationAnswer, ReceiptAnswer, changes_of
+from pipeline.explain.in_force import RuleSpan, rule_spans
+from pipeline.explain.judgement import LOST, DecisionVerdict, judge_envelope, judge_notification
+from pipeline.explain.known import Known
+from pipeline.explain.trail import Trail, follow_envelope, follow_receipt, follow_subscription, observations
+from pipeline.lookup import Lookup
+from pipeline.period import HOUR_MS, Period
+
+MOST = 1_000
+"""So many subscriptions of an envelope are judged at most, unless a client is named."""
+DIGITS = 64
+"""Of an envelope's id in hex."""
+
+
+@dataclass(frozen=True)
+class ExplainRequest:
+    """What to explain: an envelope's id, or the UUID of a receipt or of a subscription; perhaps for one client alone."""
+
+    asked: bytes | UUID
+    period: Period
+    client: bytes | None = None
+    show: int = 20
+    leeway: Leeway = field(default_factory=Leeway)
+    oversize: str | None = None
+
+
+def parse_asked(text: str) -> bytes | UUID:
+    """Raises `ValueError` for what is neither 64 hex digits, with or without 0x, nor a UUID."""
+    digits = text.removeprefix("0x")
+    return bytes.fromhex(digits) if len(digits) == DIGITS else UUID(text)
+
+
+def explain(lookup: Lookup, request: ExplainRequest) -> Explanation:
+    if isinstance(request.asked, bytes):
+        return _of_envelope(lookup, request, "envelope", follow_envelope(lookup, request.asked, request.period))
+    known = Known(lookup, request.period.start, request.period.end)
+    if changes := known.subscriptions({request.asked}):
+        return _of_subscription(lookup, request, known, changes)
+    return _of_envelope(lookup, request, "receipt", follow_receipt(lookup, request.asked, request.period))
+
+
+def _of_envelope(lookup: Lookup, request: ExplainRequest, what: str, trail: Trail) -> Explanation:
+    known = Known(lookup, trail.began_at or request.period.start, request.period.end)
+    seen = observations(trail, request.oversize)
+    named = known.rules_naming({key for one in seen if one.envelope for key in one.envelope.keys})
+    owners = {one.subscription_id for kind in (named, trail.notified) for one in kind}
+    subscriptions = known.subscriptions(owners if request.client else _some(owners, trail))
+    chosen = {one.subscription_id for one in subscriptions if request.client in {None, one.client_id}}
+    chosen |= {one.subscription_id for one in trail.notified if request.client == one.client_id}
+    rules = rule_spans((one for one in named if one.subscription_id in chosen), subscriptions)
+    answer = _answer(lookup, request, what if seen else None, seen, gather(known, seen, trail.only(chosen), rules))
+    others = len(owners) - len(chosen)
+    left_out = f"{others:,} other subscriptions are not judged: --client names one."
+    return replace(answer, notes=[*answer.notes, left_out]) if others and not request.client else answer
+
+
+def _some(owners: set[UUID], trail: Trail) -> set[UUID]:
+    """At most so many, first of all those of whom nothing was decided."""
+    decided = {one.subscription_id for one in trail.notified}
+    return set(sorted(owners, key=lambda owner: (owner in decided, owner))[:MOST])
+
+
+def _of_subscription(
+    lookup: Lookup, request: ExplainRequest, known: Known, changes: Sequence[SubscriptionChanged]
+) -> Explanation:
+    owner = changes[0].subscription_id
+    rules = rule_spans(known.rules_of(owner), changes)
+    trail = follow_subscription(lookup, owner, {span.rule.key for span in rules}, request.period)
+    seen = observations(trail, request.oversize)
+    answer = _answer(lookup, request, "subscription", seen, gather(known, seen, trail, rules))
+    return replace(answer, changes=changes_of(changes, rules))
+
+
+def _answer(
+    lookup: Lookup, request: ExplainRequest, what: str | None, seen: Sequence[ObservedReceipt], evidence: Evidence
+) -> Explanation:
+    """Of a subscription's envelopes, those with a difference come first, and the latest of the others."""
+    receipts = [_receipt_answer(one, evidence, request) for one in seen]
+    wrong = [one for one in receipts if any(each.verdict.is_difference for each in one.notifications)]
+    fine = [one for one in receipts if one not in wrong]
+    shown = [*wrong, *fine[::-1]][: request.show] if what == "subscription" else receipts
+    asked = (request.asked.hex() if isinstance(request.asked, bytes) else str(request.asked)) if what else None
+    pending = list(lookup.pending(request.period))
+    return Explanation(
+        asked, what, request.period, pending, receipts=shown, notes=list(_notes(lookup, receipts, shown))
+    )
+
+
+def _receipt_answer(seen: ObservedReceipt, evidence: Evidence, request: ExplainRequest) -> ReceiptAnswer:
+    answers = [NotificationAnswer.of(*judged) for judged in judge_all(seen, evidence, request.leeway)]
+    return ReceiptAnswer.of(seen, judge_envelope(seen, evidence.naming(seen), request.leeway), answers, request.show)
+
+
+def judge_all(seen: ObservedReceipt, evidence: Evidence, leeway: Leeway) -> Iterator[tuple[Notified, DecisionVerdict]]:
+    """One observation for each subscription; those of an envelope have to be judged in their order."""
+    for one in evidence.notifications(seen, leeway):
+        verdict = judge_notification(one, leeway)
+        if verdict.found in LOST:
+            evidence.add_lost(one)
+        yield one, verdict
+
+
+def gather(known: Known, seen: Sequence[ObservedReceipt], trail: Trail, rules: Sequence[RuleSpan]) -> Evidence:
+    """All that the observations of a trail are judged by; `rules` are those that name one of their keys."""
+    clients = {one.client_id for one in trail.notified} | {span.subscription.client_id for span in rules}
+    times = [at for one in seen for at in (one.observed_at, one.last_at)] or [known.since]
+    near = Period(min(times) - HOUR_MS, max(times) + HOUR_MS)
+    return Evidence(
+        rules=rules,
+        notified=trail.notified,
+        claims=known.claims(trail.doubled),
+        pushed=[one for one in trail.pushed if one.purpose is Purpose.NOTIFICATION],
+        histories=known.lookup.find(NotificationDecided, "client_id", clients, near),
+        limits=known.limits(),
+        replayed=known.lookup.replayed({one.receipt for one in seen}),
+    )
+
+
+def _notes(lookup: Lookup, receipts: Sequence[ReceiptAnswer], shown: Sequence[ReceiptAnswer]) -> Iterator[str]:
+    counts = Counter(each.verdict.found for one in receipts for each in one.notifications)
+    if counts:
+        yield ", ".join(f"{count:,} {found}" for found, count in counts.most_common()) + " in all."
+    if len(shown) < len(receipts):
+        yield f"{len(receipts) - len(shown):,} more envelopes are not shown: --show has more."
+    if lookup.unreadable:
+        yield f"{lookup.unreadable} lines could not be read."

@@ -1,0 +1,156 @@
+"""Files at a path or URI: read, written whole, replaced on a condition."""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode, urlsplit
+
+import pyarrow as pa
+from botocore.exceptions import ClientError
+from pyarrow import fs
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+type Change = Callable[[str | None], str | None]
+"""What a file's text becomes, by what it is, which is None where there is no file; None leaves it as it is."""
+
+_LOST = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"}
+"""What S3 answers if the object has changed, is being changed, or has gone since it was read.
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html"""
+
+
+def filesystem(place: str) -> tuple[fs.FileSystem, str]:
+    """PyArrow wants absolute paths, and knows as `s3` what Hadoop may call `s3a`; Hadoop's `file:/…` is no URI to it.
+
+    Where it isn't told the bucket's region, it would ask S3 for it each time; and only if it may open an object late,
+    a small one is written by one request.
+    """
+    path = place.removeprefix("file:")
+    uri = path.replace("s3a://", "s3://", 1) if "://" in path else str(Path(path).absolute())
+    if uri.startswith("s3://"):
+        options = {"allow_delayed_open": "true", "region": os.environ.get("AWS_DEFAULT_REGION")}
+        uri = f"{uri}?{urlencode({name: value for name, value in options.items() if value})}"
+    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
+    return found
+
+
+def joined(root: str, path: str) -> str:
+    return f"{root.rstrip('/')}/{path}"
+
+
+def exists(place: str) -> bool:
+    """Whether there is anything at a path or URI; an empty bucket is something."""
+    files, path = filesystem(place)
+    return bool(files.get_file_info(path).type != fs.FileType.NotFound)
+
+
+def listed(root: str, folder: str) -> dict[str, fs.FileInfo]:
+    """The files anywhere below a folder of `root`, by their paths relative to `root`; none if there is no such folder."""
+    files, base = filesystem(root)
+    base = base.rstrip("/")
+    found = files.get_file_info(fs.FileSelector(f"{base}/{folder}", allow_not_found=True, recursive=True))
+    return {each.path.removeprefix(f"{base}/"): each for each in found if each.type == fs.FileType.File}
+
+
+def folders(root: str, folder: str) -> list[str]:
+    """The names of the folders right below a folder of `root`; none if there is no such folder."""
+    files, base = filesystem(joined(root, folder))
+    found = files.get_file_info(fs.FileSelector(base, allow_not_found=True))
+    return sorted(each.base_name for each in found if each.type == fs.FileType.Directory)
+
+
+def read_text(source: str) -> str | None:
+    """None if there is no such file."""
+    files, path = filesystem(source)
+    try:
+        with files.open_input_stream(path) as stream:
+            return str(stream.read(), "utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def write_text(target: str, text: str) -> None:
+    """As one file, in the place of any other."""
+    with opened(target) as stream:
+        stream.write(text.encode())
+
+
+def opened(target: str) -> pa.NativeFile:
+    """A file to write to, and its folder: in S3 there are none, and PyArrow would make an object for each."""
+    files, path = filesystem(target)
+    if isinstance(files, fs.LocalFileSystem):
+        files.create_dir(path.rpartition("/")[0])
+    return files.open_output_stream(path)
+
+
+def swap_text(target: str, change: Change) -> bool:
+    """Write what `change` makes of a file, if that is still so when it is written; returns whether it was written.
+
+    Nothing is renamed or copied in S3: it is one PUT, with the condition that the object is still the one just read.
+    """
+    return _swap_object(target, change) if "://" in target else _swap_file(Path(target), change)
+
+
+def _swap_object(target: str, change: Change) -> bool:
+    place = urlsplit(target)
+    bucket, key = place.netloc, place.path.lstrip("/")
+    known, tag = _object(bucket, key)
+    if (text := change(known)) is None:
+        return False
+    try:
+        if tag is None:
+            s3_client().put_object(Bucket=bucket, Key=key, Body=text.encode(), IfNoneMatch="*")
+        else:
+            s3_client().put_object(Bucket=bucket, Key=key, Body=text.encode(), IfMatch=tag)
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in _LOST:
+            raise
+        # The client sends a request again whose answer was lost: then what it meets may be its own object.
+        return _object(bucket, key)[0] == text
+    return True
+
+
+def _object(bucket: str, key: str) -> tuple[str | None, str | None]:
+    """The text of an object, and its ETag."""
+    try:
+        found = s3_client().get_object(Bucket=bucket, Key=key)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NoSuchKey":
+            raise
+        return None, None
+    return found["Body"].read().decode(), found["ETag"]
+
+
+@cache
+def s3_client() -> "S3Client":
+    import boto3  # noqa: PLC0415 - it takes as long as all else, and who reads alone never needs it
+
+    return boto3.client("s3")
+
+
+def _swap_file(target: Path, change: Change) -> bool:
+    """Readers, who take no lock, meet the file as it was or as it is from now on."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(target.parent):
+        if (text := change(target.read_text() if target.exists() else None)) is None:
+            return False
+        written = target.with_suffix(".written")
+        written.write_text(text)
+        written.replace(target)
+        return True
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Against other threads and processes; it ends with the process at the latest."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

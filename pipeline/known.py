@@ -1,0 +1,101 @@
+"""What is in force, and what was, without reading from the beginning of time.
+
+    a day's snapshot ───────┐
+    lines arrived since ────┴─▶ known ─┬─▶ what a job asks for
+                                       └─▶ the last states ──▶ snapshot of a later day
+
+A snapshot has the last state of each subscription, rule or limit, by all lines that had arrived when its day ended:
+rules sorted by their keys, subscriptions by their ids. Whoever reads it reads with it what was compacted since, which
+may be a late file of an earlier hour. A line that is there twice changes nothing.
+"""
+
+from collections.abc import Iterator
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.commits import DataFile
+from pipeline.lake import EventLake
+from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.rules import broadcast_if_few
+from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.since import compacted_since
+from pipeline.snapshots import day_of, made_at, prune, read_days, snapshot_days, write_day
+from pipeline.state import STATES, as_states, last_limits, last_rules, last_subscriptions
+
+GRACE_MS = HOUR_MS
+"""A snapshot ends so long before what is judged by it: of what ended shortly before, it knows nothing more."""
+LOOKED_BACK_MS = 2 * DAY_MS
+"""An hour that a snapshot has read may change so long after it: Firehose writes again what it failed to for a day."""
+MARGIN_MS = 6 * HOUR_MS
+"""Longer than `compact` takes: what it seals may be committed so much later."""
+
+
+def known(lake: EventLake, kind: EventKind, since: int, now: int) -> DataFrame:
+    """What was in force at `since`, and all changes from then up to `now`, in the schema of `STATES`.
+
+    There may be earlier changes among them, and lines more than once.
+    """
+    return _states(lake, kind, _snapshot_before(lake, kind, since - GRACE_MS), now)
+
+
+def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
+    """Write those of the last day that has ended, unless they are there, and remove old ones; the rows by kind."""
+    day = day_of(now // DAY_MS * DAY_MS - 1)
+    missing = [kind for kind in _LAST if day not in snapshot_days(lake.root, kind)]
+    counts = {}
+    for kind in missing:
+        last = _LAST[kind](lake, _snapshot_before(lake, kind, day.end), day.end)
+        counts[kind] = write_day(lake, kind, day, last, now)
+        prune(lake.root, kind, now, monthly=True)
+    return counts
+
+
+def _subscriptions(lake: EventLake, base: Period | None, end: int) -> DataFrame:
+    ruled = _changes(lake, EventKind.RULES, base, end).groupBy("subscription_id").agg(F.max("at").alias("touched_at"))
+    return last_subscriptions(_states(lake, EventKind.SUBSCRIPTION, base, end), ruled, end)
+
+
+def _rules(lake: EventLake, base: Period | None, end: int) -> DataFrame:
+    kinds = (EventKind.SUBSCRIPTION, EventKind.RULES)
+    ids = (_changes(lake, kind, base, end).select("subscription_id") for kind in kinds)
+    changed = broadcast_if_few(reduce(DataFrame.unionByName, ids).distinct())
+    subscriptions = _rows(lake, EventKind.SUBSCRIPTION, _snapshot_before(lake, EventKind.SUBSCRIPTION, end))
+    owners = subscriptions.join(changed, on="subscription_id", how="leftsemi")
+    return last_rules(_states(lake, EventKind.RULES, base, end), owners, end)
+
+
+def _limits(lake: EventLake, base: Period | None, end: int) -> DataFrame:
+    return last_limits(_states(lake, EventKind.LIMITS, base, end))
+
+
+_LAST = {EventKind.SUBSCRIPTION: _subscriptions, EventKind.RULES: _rules, EventKind.LIMITS: _limits}
+"""In this order: which rules count is a matter of their subscriptions."""
+
+
+def _snapshot_before(lake: EventLake, kind: EventKind, instant: int) -> Period | None:
+    """The last day that had ended by then and has one."""
+    return next((day for day in reversed(snapshot_days(lake.root, kind)) if day.end <= instant), None)
+
+
+def _states(lake: EventLake, kind: EventKind, base: Period | None, until: int) -> DataFrame:
+    changes = _changes(lake, kind, base, until)
+    return _rows(lake, kind, base).unionByName(changes) if base else changes
+
+
+def _rows(lake: EventLake, kind: EventKind, day: Period | None) -> DataFrame:
+    return read_days(lake, kind, STATES[kind], [day] if day else [])
+
+
+def _changes(lake: EventLake, kind: EventKind, base: Period | None, until: int) -> DataFrame:
+    """What has been compacted since a snapshot was made, of what arrived before `until`; without one, everything."""
+    found = lake.data_files(kind, Period(base.end if base else 0, until))
+    late = _late_files(lake, kind, base) if base else ()
+    return as_states(lake.read_files(kind, SCHEMAS[kind], [*late, *found]), kind)
+
+
+def _late_files(lake: EventLake, kind: EventKind, base: Period) -> Iterator[DataFile]:
+    """Of the hours before a snapshot's end."""
+    moment = made_at(lake.root, kind, base) - MARGIN_MS
+    return compacted_since(lake, kind, moment, Period(base.end - LOOKED_BACK_MS, base.end))

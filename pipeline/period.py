@@ -1,0 +1,62 @@
+"""Spans of time, and the hours of arrival by which the lake is divided, such as `2026-11-20/16`; all in UTC."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+FOREVER = (1 << 63) - 1
+"""The end of what has not ended."""
+_HOUR = "%Y-%m-%d/%H"
+
+
+@dataclass(frozen=True)
+class Period:
+    """From `start` up to but without `end`, in UNIX milliseconds."""
+
+    start: int
+    end: int
+
+    def has(self, instant: "Column") -> "Column":
+        return (instant >= self.start) & (instant < self.end)
+
+    def hours(self) -> Iterator[str]:
+        """The hours of arrival that it touches, in order."""
+        return map(hour_path, range(self.start // HOUR_MS * HOUR_MS, self.end, HOUR_MS))
+
+    def has_day(self, day: str) -> bool:
+        return hour_path(self.start)[:10] <= day <= hour_path(self.end - 1)[:10]
+
+    def has_hour(self, hour: str) -> bool:
+        """Whether it touches an hour of arrival."""
+        return hour_path(self.start) <= hour <= hour_path(self.end - 1)
+
+    def __str__(self) -> str:
+        return f"{instant_text(self.start)} to {instant_text(self.end)}"
+
+
+EVER = Period(0, 253_402_300_800_000)
+"""Up to the year 10,000, which no hour of arrival goes beyond."""
+
+
+def hour_path(instant: int) -> str:
+    """Sorts like time."""
+    return _utc(instant).strftime(_HOUR)
+
+
+def hour_start(hour: str) -> int:
+    """UNIX milliseconds."""
+    return int(datetime.strptime(hour, _HOUR).replace(tzinfo=UTC).timestamp()) * 1000
+
+
+def instant_text(instant: int) -> str:
+    return _utc(instant).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _utc(instant: int) -> datetime:
+    return datetime.fromtimestamp(instant / 1000, UTC)

@@ -1,0 +1,159 @@
+"""What a report says first: whether the period went well, and how many of the wanted notifications were delivered."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import floor
+from typing import Any
+
+from pipeline.findings import REPAIRABLE, Difference
+
+type Row = Mapping[str, Any]
+type Tables = Mapping[str, Sequence[Row]]
+"""Those of `report`, and `hours` and `limits`, by name."""
+
+REACHED = {
+    "asked": "asked for by a rule",
+    "wanted": "wanted, by limits and claims too",
+    "queued": "queued for a push",
+    "tried": "attempted",
+    "delivered": "delivered to the provider",
+}
+"""The stages of a notification, each a part of the one before."""
+WRONG = {
+    Difference.MISSING: "missing",
+    Difference.WRONGLY_DROPPED: "wrongly dropped",
+    Difference.UNEXPECTED: "pushed against rules or limits",
+    Difference.LATE: "late",
+}
+MEANING = {
+    Difference.MISSING: "Should have been pushed and was lost on the way. Send it again.",
+    Difference.WRONGLY_DROPPED: "Should have been pushed and was refused without a reason. Send it again.",
+    Difference.UNEXPECTED: "Was pushed or queued though nobody should have got it. It can't be taken back.",
+    Difference.LATE: "Came too late to be of use. There is nothing to send again.",
+}
+
+
+class DayVerdict(StrEnum):
+    WRONG = "wrong"
+    NOT_COMPARED = "not compared"
+    UNJUDGED = "not judged"
+    PROVISIONAL = "provisional"
+    EMPTY = "empty"
+    HEALTHY = "healthy"
+
+
+_SEALED = "Each of the {hours} hours of arrival is sealed, and "
+_GROUNDS = {
+    DayVerdict.WRONG: f"{_SEALED}reconcile found no other difference.",
+    DayVerdict.NOT_COMPARED: "Run reconcile, or daily, for this period first.",
+    DayVerdict.UNJUDGED: "No difference was found in what is there. What is missing from the lake can't be compared.",
+    DayVerdict.PROVISIONAL: "Provisional: {open} of {hours} hours are not over yet.",
+    DayVerdict.EMPTY: f"{_SEALED}no envelope was decided in any.",
+    DayVerdict.HEALTHY: f"{_SEALED}reconcile found no difference.",
+}
+_MORE = (
+    "{unjudged} of {hours} hours can't be judged. More may be wrong than is known, and replay sends nothing until the "
+    "lake has all of them."
+)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """`wrong` counts the differences of each kind, the most frequent first; None if nobody has compared.
+
+    `unjudged` are those of the `hours` of which the lake doesn't have everything, `open` those that were judged though
+    more may arrive.
+    """
+
+    reached: Mapping[str, int]
+    envelopes: int
+    wrong: Mapping[Difference, int] | None
+    hours: int
+    unjudged: int
+    open: int
+
+    @property
+    def verdict(self) -> DayVerdict:
+        if self.wrong:
+            return DayVerdict.WRONG
+        if self.wrong is None:
+            return DayVerdict.NOT_COMPARED
+        if self.unjudged:
+            return DayVerdict.UNJUDGED
+        if self.open:
+            return DayVerdict.PROVISIONAL
+        return DayVerdict.HEALTHY if self.envelopes or self.reached["asked"] else DayVerdict.EMPTY
+
+    @property
+    def headline(self) -> str:
+        match self.verdict:
+            case DayVerdict.WRONG:
+                kind, count = next(iter((self.wrong or {}).items()))
+                return f"{notifications(count)} {WRONG[kind]}"
+            case DayVerdict.NOT_COMPARED:
+                return "Not reconciled: nobody knows what is missing"
+            case DayVerdict.UNJUDGED:
+                return f"{self.unjudged} of {self.hours} hours can't be judged"
+            case DayVerdict.PROVISIONAL:
+                return "Nothing went wrong so far"
+            case DayVerdict.EMPTY:
+                return "Nothing came in, and nothing was missed"
+            case DayVerdict.HEALTHY:
+                return "All went as it should"
+
+    @property
+    def beside(self) -> str:
+        """What else was found than the headline says; empty if that is all."""
+        others = [f"{count:,} {WRONG[kind]}" for kind, count in (self.wrong or {}).items()][1:]
+        return f"And {', '.join(others)}." if others else ""
+
+    @property
+    def grounds(self) -> str:
+        """What the verdict rests on, or what is still open."""
+        words = _GROUNDS[self.verdict]
+        if self.wrong and (self.unjudged or self.open):
+            words = _MORE if self.unjudged else _GROUNDS[DayVerdict.PROVISIONAL]
+        if self.verdict is DayVerdict.HEALTHY and self.reached["delivered"] < self.reached["wanted"]:
+            words += " What was not delivered was refused by its provider, or its token was dead."
+        return words.format(hours=self.hours, unjudged=self.unjudged, open=self.open)
+
+    @property
+    def repairable(self) -> int:
+        return sum((self.wrong or {}).get(kind, 0) for kind in REPAIRABLE)
+
+    @property
+    def delivered(self) -> str:
+        done, wanted = self.reached["delivered"], self.reached["wanted"]
+        if not wanted:
+            return "No notification was wanted."
+        return f"{done:,} of {notifications(wanted, 'wanted ')} delivered: {percent(done, wanted)}."
+
+
+def summarise(tables: Tables) -> Summary:
+    hours = tables.get("hours", ())
+    return Summary(
+        reached={stage: sum(row[stage] for row in tables["notifications"]) for stage in REACHED},
+        envelopes=sum(row["count"] for row in tables["cost"] if row["stage"] == "envelope"),
+        wrong=_wrong(tables["differences"]) if "differences" in tables else None,
+        hours=len(hours),
+        unjudged=sum(row["problem"] is not None for row in hours),
+        open=sum(row["problem"] is None and row["sealed_at"] is None for row in hours),
+    )
+
+
+def notifications(count: int, adjective: str = "") -> str:
+    return f"{count:,} {adjective}notification{'' if count == 1 else 's'}"
+
+
+def percent(part: int, whole: int) -> str:
+    """Rounded down, so that 100% is all."""
+    return f"{floor(1_000 * part / whole) / 10:.1f}%"
+
+
+def _wrong(rows: Sequence[Row]) -> dict[Difference, int]:
+    counts = Counter[Difference]()
+    for row in rows:
+        counts[Difference(row["difference"])] += row["count"]
+    return dict(counts.most_common())

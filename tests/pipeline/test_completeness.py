@@ -1,0 +1,211 @@
+"""What a lake has to have before anybody judges it; and which days are left to judge."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipeline.commits import DataFile, Manifest, data_folder, manifest_path, read_manifest, update, write_parquet
+from pipeline.completeness import incomplete_hours
+from pipeline.due import CATCH_UP_DAYS, due_days
+from pipeline.generator.plan import Plan
+from pipeline.lake import EventLake, differences_name
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
+
+AT = 1_790_000_000_000 // DAY_MS * DAY_MS
+PERIOD = Period(AT, AT + 2 * HOUR_MS)
+NOW = AT + DAY_MS
+FIRST, SECOND, AFTER = (hour_path(AT + number * HOUR_MS) for number in range(3))
+RAW_FILE = "events/day={}/hour={}/file.jsonl"
+
+
+def arrive(root: Path, hour: str, name: str = "file") -> DataFile:
+    """One of the stream's files, of two lines."""
+    path = RAW_FILE.format(*hour.split("/")).replace("file", name)
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text("1\n2\n")
+    return DataFile(path, 2, 4, "")
+
+
+def complete(root: Path, hour: str) -> None:
+    """An hour as `compact` leaves it."""
+    rows = pa.RecordBatch.from_pydict({"at": [1, 2]})
+    files = write_parquet(str(root), data_folder("push", hour, "one"), [rows])
+    raw = (arrive(root, hour),)
+    update(str(root), hour, lambda known: replace(known, sealed_at=NOW, raw=raw, kinds={"push": (files,)}))
+
+
+def change(root: Path, hour: str, **values: Any) -> None:
+    update(str(root), hour, lambda known: replace(known, **values))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """The hours of a period and the one after, all of them complete."""
+    for hour in (FIRST, SECOND, AFTER):
+        complete(tmp_path, hour)
+    return tmp_path
+
+
+def reasons(root: Path, period: Period = PERIOD, *, now: int = NOW, provisional: bool = False) -> dict[str, str]:
+    return dict(incomplete_hours(str(root), period, now, provisional=provisional))
+
+
+def manifest(root: Path, hour: str) -> Manifest:
+    found = read_manifest(str(root), hour)
+    assert found
+    return found
+
+
+def remove_hour(root: Path) -> None:
+    (root / manifest_path(SECOND)).unlink()
+
+
+def remove_raw(root: Path) -> None:
+    (root / manifest(root, SECOND).raw[0].path).unlink()
+
+
+def remove_data(root: Path) -> None:
+    (root / manifest(root, SECOND).files[0].path).unlink()
+
+
+def cut_data(root: Path) -> None:
+    """As a disk that was full leaves it."""
+    path = root / manifest(root, SECOND).files[0].path
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def arrive_late(root: Path) -> None:
+    arrive(root, SECOND, "late")
+
+
+def unseal(root: Path) -> None:
+    change(root, SECOND, sealed_at=None)
+
+
+def count_more(root: Path) -> None:
+    change(root, SECOND, counted=3)
+
+
+def lose_all(root: Path) -> None:
+    """Nothing has arrived, and no counter says that nothing came."""
+    remove_raw(root)
+    change(root, SECOND, raw=(), kinds={})
+
+
+FLAWS: dict[Callable[[Path], None], str] = {
+    remove_hour: "1 files have arrived, and none is compacted",
+    remove_raw: "1 of the 1 files that it was made of are gone",
+    remove_data: "1 data files are gone or not as they were written",
+    cut_data: "1 data files are gone or not as they were written",
+    arrive_late: "1 files have arrived since it was compacted",
+    unseal: "it was not over when it was compacted",
+    count_more: "2 lines have arrived, of 3 records at least",
+    lose_all: "nothing has arrived, and nobody has counted what came",
+}
+
+
+def test_what_is_complete_can_be_judged(lake: Path) -> None:
+    assert reasons(lake) == {}
+
+
+@pytest.mark.parametrize("flaw", FLAWS, ids=lambda flaw: flaw.__name__)
+def test_an_hour_that_can_not_be_judged_is_named_with_the_reason(lake: Path, flaw: Callable[[Path], None]) -> None:
+    flaw(lake)
+    found = reasons(lake)
+    assert found.keys() == {SECOND}
+    assert found[SECOND].startswith(FLAWS[flaw])
+
+
+def test_a_made_up_day_that_was_compacted_is_complete(day: EventLake, plan: Plan) -> None:
+    assert incomplete_hours(day.root, plan.period, plan.period.end + DAY_MS) == []
+
+
+@pytest.mark.parametrize("name", [".file.jsonl.crc", "_SUCCESS"])
+def test_what_spark_takes_for_hidden_has_not_arrived(lake: Path, name: str) -> None:
+    (lake / RAW_FILE.format(*SECOND.split("/"))).with_name(name).touch()
+    assert reasons(lake) == {}
+
+
+def test_an_hour_of_which_there_is_nothing_at_all_is_named(lake: Path) -> None:
+    assert reasons(lake, Period(AT - HOUR_MS, AT + HOUR_MS)) == {hour_path(AT - HOUR_MS): "nothing has arrived"}
+
+
+def test_the_hour_in_which_the_last_lines_arrive_has_to_be_there(lake: Path) -> None:
+    (lake / manifest_path(AFTER)).unlink()
+    assert reasons(lake).keys() == {AFTER}
+    assert reasons(lake, Period(AT, AT + HOUR_MS)) == {}
+
+
+def test_what_is_yet_to_come_is_not_missed(lake: Path) -> None:
+    assert reasons(lake, Period(AT, AT + 9 * HOUR_MS), now=AT + 3 * HOUR_MS) == {}
+
+
+def test_a_quiet_hour_is_complete_once_a_counter_says_that_nothing_came(lake: Path) -> None:
+    lose_all(lake)
+    change(lake, SECOND, counted=0)
+    assert reasons(lake) == {}
+
+
+def test_an_hour_under_way_can_be_judged_provisionally_and_no_other_flaw(lake: Path) -> None:
+    unseal(lake)
+    (lake / manifest_path(AFTER)).unlink()
+    (lake / RAW_FILE.format(*AFTER.split("/"))).unlink()
+    soon = AT + 2 * HOUR_MS + 1
+    assert reasons(lake, now=soon).keys() == {SECOND, AFTER}
+    assert reasons(lake, now=soon, provisional=True) == {}
+    assert reasons(lake, provisional=True).keys() == {SECOND, AFTER}
+    arrive_late(lake)
+    assert reasons(lake, now=soon, provisional=True).keys() == {SECOND}
+
+
+def day(back: int) -> Period:
+    """Of the days up to yesterday, the first of which something has arrived is 20 days back."""
+    return Period(AT - back * DAY_MS, AT - (back - 1) * DAY_MS)
+
+
+def judge(root: Path, back: int, at: int = NOW) -> None:
+    change(root, differences_name(day(back)), sealed_at=at)
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    arrive(tmp_path, hour_path(day(20).start))
+    for back in range(21):
+        judge(tmp_path, back)
+    return tmp_path
+
+
+def test_only_yesterday_is_due_after_a_night_that_went_well(days: Path) -> None:
+    (days / manifest_path(differences_name(day(0)))).unlink()
+    assert due_days(str(days), day(0)) == ([day(0)], [])
+
+
+def test_days_that_two_failed_nights_left_are_due(days: Path) -> None:
+    for back in range(3):
+        (days / manifest_path(differences_name(day(back)))).unlink()
+    assert due_days(str(days), day(0)) == ([day(2), day(1), day(0)], [])
+
+
+def test_a_day_is_due_again_once_something_of_it_has_been_committed_since(days: Path) -> None:
+    change(days, hour_path(day(3).start + HOUR_MS), sealed_at=NOW)
+    assert due_days(str(days), day(0)) == ([], [])
+    change(days, hour_path(day(3).start + HOUR_MS), sealed_at=NOW + 1)
+    assert due_days(str(days), day(0)) == ([day(3)], [])
+
+
+def test_days_that_were_missed_for_too_long_are_named(days: Path) -> None:
+    for back in range(CATCH_UP_DAYS + 2):
+        (days / manifest_path(differences_name(day(back)))).unlink()
+    due, overdue = due_days(str(days), day(0))
+    assert due == [day(back) for back in range(CATCH_UP_DAYS)][::-1]
+    assert overdue == [day(CATCH_UP_DAYS + 1), day(CATCH_UP_DAYS)]
+
+
+def test_days_before_anything_arrived_are_not_due(tmp_path: Path) -> None:
+    arrive(tmp_path, hour_path(day(1).start))
+    assert due_days(str(tmp_path), day(0)) == ([day(1), day(0)], [])
+    assert due_days(str(tmp_path / "empty"), day(0)) == ([day(0)], [])

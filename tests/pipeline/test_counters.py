@@ -1,0 +1,68 @@
+"""What CloudWatch is asked for, and what follows from its answer."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from pipeline.counters import KEPT_MS, records_by_hour
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+
+STREAM = "clarion-test-events"
+NOW = int(datetime.now(UTC).timestamp() * 1000)
+AT = NOW // HOUR_MS * HOUR_MS - 4 * HOUR_MS
+PERIOD = Period(AT, AT + 3 * HOUR_MS)
+
+
+@pytest.fixture
+def cloudwatch() -> Iterator["CloudWatchClient"]:
+    with mock_aws():
+        yield boto3.client("cloudwatch", "us-east-1")
+
+
+def take(client: "CloudWatchClient", minute: int, records: int, stream: str = STREAM) -> None:
+    """As Firehose records what it took in, `minute` minutes after AT."""
+    client.put_metric_data(
+        Namespace="AWS/Firehose",
+        MetricData=[{
+            "MetricName": "IncomingRecords",
+            "Dimensions": [{"Name": "DeliveryStreamName", "Value": stream}],
+            "Timestamp": datetime.fromtimestamp(AT / 1000, UTC) + timedelta(minutes=minute),
+            "Value": records,
+        }],
+    )  # fmt: skip
+
+
+def counted(client: "CloudWatchClient", period: Period = PERIOD) -> list[int]:
+    found = records_by_hour(client, STREAM, period, NOW)
+    return [found[hour] for hour in period.hours()]
+
+
+def test_records_are_counted_by_the_hour(cloudwatch: "CloudWatchClient") -> None:
+    for minute, records in ((20, 3), (59, 4), (120 + 30, 5)):
+        take(cloudwatch, minute, records)
+    assert counted(cloudwatch) == [7, 0, 5]
+
+
+def test_what_may_lie_in_a_file_of_the_hour_before_is_not_counted(cloudwatch: "CloudWatchClient") -> None:
+    for minute in (60, 74, 75):
+        take(cloudwatch, minute, 1)
+    assert counted(cloudwatch) == [0, 1, 0]
+
+
+def test_other_streams_are_not_counted(cloudwatch: "CloudWatchClient") -> None:
+    take(cloudwatch, 30, 9, stream="another")
+    assert counted(cloudwatch) == [0, 0, 0]
+
+
+def test_nothing_is_said_of_what_cloudwatch_has_forgotten_or_does_not_know_yet(cloudwatch: "CloudWatchClient") -> None:
+    assert records_by_hour(cloudwatch, STREAM, Period(NOW + HOUR_MS, NOW + DAY_MS), NOW) == {}
+    assert records_by_hour(cloudwatch, STREAM, Period(0, NOW - KEPT_MS), NOW) == {}
+    partly = records_by_hour(cloudwatch, STREAM, Period(NOW - KEPT_MS - DAY_MS, NOW + DAY_MS), NOW)
+    assert (min(partly), max(partly)) == (hour_path(NOW - KEPT_MS), hour_path(NOW))

@@ -1,0 +1,342 @@
+"""What `explain` answers, and that it needs no Spark for it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, RuleRef, RulesChanged
+from clarion.networks import XMTP, network
+from pipeline.__main__ import main
+from pipeline.commits import Manifest, commit, new_commit, write_parquet
+from pipeline.explain import request
+from pipeline.explain.explanation import Explanation
+from pipeline.explain.request import ExplainRequest, explain
+from pipeline.lookup import Lookup
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
+from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, statement, subscribed
+from tests.xmtp import Inbox
+
+PERIOD = Period(START - DAY_MS, START + DAY_MS)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> SmallLake:
+    """With a subscription that has a rule for all that is sent in these tests."""
+    made = SmallLake(tmp_path / "lake")
+    made.commit(subscribed(), ruled(Way().key))
+    return made
+
+
+def explained(lake: SmallLake, asked: bytes | UUID) -> Explanation:
+    return explain(Lookup(lake.root), ExplainRequest(asked, PERIOD))
+
+
+def founds(explanation: Explanation) -> list[list[str]]:
+    return [[one.verdict.found for one in receipt.notifications] for receipt in explanation.receipts]
+
+
+def test_what_was_delivered_is_right_and_says_why(lake: SmallLake) -> None:
+    way = Way()
+    lake.commit(*way.delivered())
+    answer = explained(lake, way.envelope_id)
+    (receipt,) = answer.receipts
+    (notification,) = receipt.notifications
+    assert (answer.what, receipt.receipt, receipt.verdict.found) == ("envelope", str(way.receipt), "right")
+    assert [step.what for step in (*receipt.steps, *notification.steps)] == [
+        "observed",
+        "matched",
+        "queued",
+        "delivered",
+    ]
+    assert (notification.verdict.found, notification.verdict.should_be) == ("right", "queued")
+    assert "A rule in force since" in notification.verdict.reasons[0]
+
+
+def test_a_receipt_is_answered_as_its_envelope_is(lake: SmallLake) -> None:
+    way = Way()
+    again = Way(START + HOUR_MS, number=2, raw=way.raw)
+    lake.commit(*way.delivered())
+    lake.commit(again.observed(), again.envelope(), again.notification(NotificationDecision.DUPLICATE))
+    answer = explained(lake, again.receipt)
+    assert answer.what == "receipt"
+    assert [receipt.receipt for receipt in answer.receipts] == [str(way.receipt), str(again.receipt)]
+    duplicate = answer.receipts[1].notifications[0].verdict
+    assert (duplicate.found, duplicate.should_be) == ("right", "duplicate")
+    assert str(way.receipt) in duplicate.reasons[0]
+
+
+def test_an_envelope_that_was_never_decided_is_found_by_its_bytes_and_missing(lake: SmallLake) -> None:
+    way = Way()
+    lake.commit(*Way(number=2).delivered(), way.observed())
+    answer = explained(lake, way.envelope_id)
+    (verdict,) = [one.verdict for one in answer.receipts[0].notifications]
+    assert (verdict.found, verdict.should_be) == ("missing", "queued")
+    assert "never decided" in verdict.reasons[-1]
+
+
+def test_of_two_receipts_that_were_never_decided_one_is_missing(lake: SmallLake) -> None:
+    way = Way()
+    again = Way(START + 60_000, number=2, raw=way.raw)
+    lake.commit(way.observed(), again.observed())
+    answer = explained(lake, way.envelope_id)
+    assert founds(answer) == [["missing"], ["right"]]
+    assert answer.receipts[1].notifications[0].verdict.should_be == "duplicate"
+
+
+def test_hours_that_are_not_compacted_are_read_as_they_came(lake: SmallLake) -> None:
+    way = Way()
+    lake.stream(*way.delivered())
+    lake.commit(*Way(START + HOUR_MS, number=2).delivered())
+    answer = explained(lake, way.envelope_id)
+    assert founds(answer) == [["right"]]
+    assert len(answer.pending) == 1
+    assert "not compacted yet" in "\n".join(answer.lines())
+
+
+def test_a_late_file_of_a_compacted_hour_is_read_as_well(lake: SmallLake) -> None:
+    way = Way()
+    lake.commit(way.observed(), way.envelope(), way.notification())
+    assert founds(explained(lake, way.envelope_id)) == [["missing"]]
+    lake.stream(way.push())
+    assert founds(explained(lake, way.envelope_id)) == [["right"]]
+
+
+@pytest.mark.parametrize(
+    ("decision", "latency_ms", "found"),
+    [
+        (PushDecision.DELIVERED, 61_000, "late"),
+        (PushDecision.STALE, 300, "late"),
+        (PushDecision.RETRY, 300, "missing"),
+        (PushDecision.TOKEN_GONE, 300, "right"),
+    ],
+)
+def test_what_was_queued_has_to_end_at_its_provider_in_time(
+    lake: SmallLake, decision: PushDecision, latency_ms: int, found: str
+) -> None:
+    way = Way()
+    lake.commit(way.observed(), way.envelope(), way.notification(), way.push(decision, latency_ms=latency_ms))
+    assert founds(explained(lake, way.envelope_id)) == [[found]]
+
+
+def test_what_nothing_bears_out_was_wrongly_dropped(lake: SmallLake) -> None:
+    way = Way()
+    lake.commit(way.observed(), way.envelope(), way.notification(NotificationDecision.RATE_LIMITED))
+    assert founds(explained(lake, way.envelope_id)) == [["wrongly_dropped"]]
+
+
+def test_one_more_than_the_limit_is_rightly_refused_and_names_the_window(lake: SmallLake) -> None:
+    flood = [Way(START + 1_000 * number, number) for number in range(1, 31)]
+    last = Way(START + 31_000, 99)
+    lake.commit(*(event for way in flood for event in way.delivered()))
+    lake.commit(last.observed(), last.envelope(), last.notification(NotificationDecision.RATE_LIMITED))
+    verdict = explained(lake, last.envelope_id).receipts[0].notifications[0].verdict
+    assert (verdict.found, verdict.should_be) == ("right", "rate_limited")
+    assert "30 of this sender had passed within 60 s" in verdict.reasons[0]
+
+
+def test_a_cooldown_is_named_with_its_times(lake: SmallLake) -> None:
+    flood = [Way(START + 1_000 * number, number) for number in range(1, 31)]
+    refused = [Way(START + 31_000 + 1_000 * number, 90 + number) for number in range(2)]
+    lake.commit(*(event for way in flood for event in way.delivered()))
+    limited = NotificationDecision.RATE_LIMITED
+    lake.commit(*(event for way in refused for event in (way.observed(), way.envelope(), way.notification(limited))))
+    verdict = explained(lake, refused[1].envelope_id).receipts[0].notifications[0].verdict
+    assert (verdict.found, verdict.should_be) == ("right", "rate_limited")
+    assert "in a cooldown" in verdict.reasons[0]
+
+
+def test_a_forged_envelope_that_was_pushed_is_unexpected(lake: SmallLake) -> None:
+    raw = statement(1)
+    way = Way(raw=raw[:3] + bytes([raw[3] ^ 1]) + raw[4:])
+    lake.commit(*way.delivered())
+    answer = explained(lake, way.envelope_id)
+    assert (answer.receipts[0].verdict.found, answer.receipts[0].verdict.should_be) == ("unexpected", "bad_signature")
+    assert founds(answer) == [["unexpected"]]
+
+
+def test_a_push_to_a_subscription_that_was_removed_before_is_unexpected(lake: SmallLake) -> None:
+    lake.commit(subscribed(at=START - 120_000, status="removed", revision=2))
+    way = Way()
+    lake.commit(*way.delivered())
+    (notification,) = explained(lake, way.envelope_id).receipts[0].notifications
+    assert notification.verdict.found == "unexpected"
+    assert "No rule" in notification.verdict.reasons[0]
+
+
+def test_so_close_to_a_change_of_rules_either_way_is_right(lake: SmallLake) -> None:
+    lake.commit(subscribed(TABLET, OTHER, at=START - 5_000), ruled(Way().key, TABLET, at=START - 5_000))
+    way = Way()
+    lake.commit(*way.delivered())
+    answer = explained(lake, way.envelope_id)
+    verdicts = {one.subscription_id: one.verdict for one in answer.receipts[0].notifications}
+    assert verdicts[str(TABLET)].found == "right"
+    assert "either way is right" in verdicts[str(TABLET)].reasons[-1]
+
+
+def test_one_clients_part_is_answered_alone(lake: SmallLake) -> None:
+    lake.commit(subscribed(TABLET, OTHER), ruled(Way().key, TABLET))
+    way = Way()
+    lake.commit(*way.delivered())
+    answer = explain(Lookup(lake.root), ExplainRequest(way.envelope_id, PERIOD, client=OTHER))
+    (notification,) = answer.receipts[0].notifications
+    assert (notification.client_id, notification.verdict.found) == (OTHER.hex(), "missing")
+
+
+def test_of_a_crowd_some_are_judged_and_a_client_always(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request, "MOST", 1)
+    lake.commit(subscribed(TABLET, OTHER), ruled(Way().key, TABLET))
+    way = Way()
+    lake.commit(*way.delivered())
+    answer = explained(lake, way.envelope_id)
+    assert founds(answer) == [["missing"]]
+    assert "1 other subscriptions are not judged: --client names one." in answer.notes
+    assert founds(explain(Lookup(lake.root), ExplainRequest(way.envelope_id, PERIOD, client=CLIENT))) == [["right"]]
+
+
+def test_a_subscription_is_answered_with_its_life_and_what_it_should_have_got(lake: SmallLake) -> None:
+    delivered, lost, foreign = Way(), Way(START + 1_000, 2), Way(START, 3, statement(3, sender=2))
+    lake.commit(*delivered.delivered(), lost.observed(), foreign.observed())
+    answer = explained(lake, PHONE)
+    assert answer.what == "subscription"
+    assert [step.what for step in answer.changes] == ["active", "rule"]
+    assert [receipt.receipt for receipt in answer.receipts] == [str(lost.receipt), str(delivered.receipt)]
+    assert founds(answer) == [["missing"], ["right"]]
+
+
+def test_a_duplicate_is_right_if_its_claim_is_days_older_than_the_period(lake: SmallLake) -> None:
+    first = Way(START - 3 * DAY_MS)
+    again = Way(number=2, raw=first.raw)
+    lake.commit(subscribed(at=START - 4 * DAY_MS), ruled(Way().key, at=START - 4 * DAY_MS))
+    lake.commit(*first.delivered())
+    lake.commit(again.observed(), again.envelope(), again.notification(NotificationDecision.DUPLICATE))
+    answer = explain(Lookup(lake.root), ExplainRequest(PHONE, Period(START - HOUR_MS, START + HOUR_MS)))
+    assert founds(answer) == [["right"]]
+
+
+def snapshot(lake: SmallLake, name: str, day: int, *rows: dict[str, object]) -> None:
+    """As the pipeline commits it for a day."""
+    home = f"snapshots/{name}/day={hour_path(day)[:10]}"
+    batch = pa.RecordBatch.from_pylist(list(rows))
+    kinds = {home: (write_parquet(lake.root, f"{home}/commit=1", [batch]),)}
+    commit(lake.root, Manifest(home, new_commit(), kinds=kinds), None)
+
+
+def test_what_lasts_is_known_from_the_last_snapshot_before(tmp_path: Path) -> None:
+    """The lines themselves have expired long ago."""
+    lake, way, day = SmallLake(tmp_path / "lake"), Way(), START - 2 * DAY_MS
+    known = {"happened_at": 1_000, "subscription_id": str(PHONE), "generation": 1, "revision": 1}
+    snapshot(lake, "subscription", day, {
+        **known, "network": "statements", "client_id": CLIENT, "channel": "apns", "status": "active",
+        "status_reason": None, "ruled_at": 1_000,
+    })  # fmt: skip
+    rule = {"key": way.key, "condition": b"voip", "condition_digest": None}
+    snapshot(lake, "rules", day, {**known, "change": "added", **rule})
+    limits = {"count": 1, "count_window": 60_000, "cooldown": 0, "cap": 300, "cap_window": 60_000}
+    snapshot(lake, "limits", day, {"happened_at": 1_000, "network": "statements", **limits})
+    lake.commit(*way.delivered())
+    for asked in (way.envelope_id, PHONE):
+        (receipt,) = explained(lake, asked).receipts
+        verdict = receipt.notifications[0].verdict
+        assert verdict.found == "right"
+        assert "So it is wanted as call." in verdict.reasons
+        assert "0 others of this sender had passed near it; 1 may within 60 s." in verdict.reasons
+
+
+def test_a_snapshot_of_the_same_day_is_too_young_to_judge_by(lake: SmallLake) -> None:
+    removed = {"happened_at": START + 1, "subscription_id": str(PHONE), "generation": 1, "revision": 9}
+    snapshot(lake, "subscription", START, {
+        **removed, "network": "statements", "client_id": CLIENT, "channel": "apns", "status": "removed",
+        "status_reason": None, "ruled_at": None,
+    })  # fmt: skip
+    way = Way()
+    lake.commit(*way.delivered())
+    assert founds(explained(lake, way.envelope_id)) == [["right"]]
+
+
+def test_a_duplicate_is_right_if_a_snapshot_has_its_claim_of_weeks_ago(lake: SmallLake) -> None:
+    way, first = Way(), START - 20 * DAY_MS
+    snapshot(lake, "claims", first, {
+        "envelope_id": way.envelope_id, "subscription_id": str(PHONE), "receipt": str(UUID(int=9)), "decision": "queued",
+        "happened_at": first, "until": START + DAY_MS,
+    })  # fmt: skip
+    lake.commit(way.observed(), way.envelope(), way.notification(NotificationDecision.DUPLICATE))
+    for asked in (way.envelope_id, PHONE):
+        verdict = explained(lake, asked).receipts[0].notifications[0].verdict
+        assert (verdict.found, verdict.should_be) == ("right", "duplicate")
+        assert str(UUID(int=9)) in verdict.reasons[0]
+
+
+def test_a_secret_condition_is_said_to_be_unjudged(lake: SmallLake) -> None:
+    inbox, at = Inbox(b"alix"), START // 1000
+    raw = Inbox(b"bo").message(at)
+    message = network(XMTP).decode(raw)
+    shown = {"network": XMTP, "receipt": UUID(int=7)}
+    told = {**shown, "envelope_id": message.id, "at": START + 100}
+    rules = (RuleRef.of(inbox.rule(at), secret=True),)
+    whose = {"subscription_id": TABLET, "client_id": OTHER, "channel": "apns"}
+    lake.commit(
+        subscribed(TABLET, OTHER),
+        RulesChanged(
+            network=XMTP,
+            at=START - HOUR_MS,
+            change="added",
+            subscription_id=TABLET,
+            generation=1,
+            revision=1,
+            rules=rules,
+        ),
+    )
+    lake.commit(
+        EnvelopeObserved(at=START, observed_at=START, raw=raw, **shown),
+        EnvelopeDecided(decision=EnvelopeDecision.MATCHED, observed_at=START, sender=message.sender, **told),
+        NotificationDecided(decision=NotificationDecision.OWN_MESSAGE, key=message.keys[0], **whose, **told),
+    )
+    verdict = explained(lake, message.id).receipts[0].notifications[0].verdict
+    assert verdict.found == "unjudged"
+    assert "condition is secret" in verdict.reasons[-1]
+
+
+def test_what_a_replay_has_sent_again_is_right_since(lake: SmallLake) -> None:
+    way = Way()
+    lake.commit(way.observed(), way.envelope(), way.notification(), way.push(latency_ms=100_000_000))
+    assert founds(explained(lake, way.envelope_id)) == [["late"]]
+    plan = pa.RecordBatch.from_pydict({"receipt": [str(way.receipt)], "subscription_id": [str(PHONE)]})
+    kinds = {"replays": (write_parquet(lake.root, "replays", [plan]),)}
+    commit(lake.root, Manifest("replays", new_commit(), kinds=kinds), None)
+    assert founds(explained(lake, way.envelope_id)) == [["right"]]
+
+
+def test_what_the_lake_does_not_know_is_not_repeated(lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
+    """It may be one of Apple's tokens."""
+    for words in ([], ["--json"]):
+        assert main(["explain", "d15ea5ed" * 8, "--lake", lake.root, *words]) == 1
+        said = capsys.readouterr()
+        assert "d15ea5ed" not in said.out + said.err
+    assert json.loads(said.out)["what"] is None
+
+
+@pytest.mark.parametrize("wrong", ["abc", "zz" * 32, "0x1234"])
+def test_what_is_no_id_is_bad_usage(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", wrong, "--lake", str(tmp_path)])
+    assert ended.value.code == 2
+    assert wrong not in capsys.readouterr().err
+
+
+def test_it_imports_no_spark_and_its_json_has_the_verdict(lake: SmallLake) -> None:
+    way = Way()
+    lake.commit(*way.delivered())
+    words = ["explain", way.envelope_id.hex(), "--lake", lake.root, "--json", "--to", instant_text(PERIOD.end)]
+    code = (
+        "import sys; from pipeline.__main__ import main; status = main(sys.argv[1:]); "
+        "sys.exit(status or 'pyspark' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True, text=True)
+    (receipt,) = json.loads(ran.stdout)["receipts"]
+    assert receipt["notifications"][0]["verdict"]["found"] == "right"

@@ -1,0 +1,72 @@
+"""Finding events in committed files and in the stream's lines."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from clarion.events import EnvelopeDecided, EnvelopeObserved, PushTried
+from pipeline.lookup import Lookup
+from pipeline.period import DAY_MS, HOUR_MS, Period
+from tests.pipeline.small_lake import PHONE, START, SmallLake, Way
+
+AROUND = Period(START - DAY_MS, START + DAY_MS)
+WAYS = [Way(START + number, number) for number in range(20)]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> SmallLake:
+    return SmallLake(tmp_path / "lake")
+
+
+@pytest.fixture(params=["commit", "stream"])
+def lookup(request: pytest.FixtureRequest, lake: SmallLake) -> Lookup:
+    """What was found is the same, compacted or not."""
+    getattr(lake, request.param)(*(event for way in WAYS for event in way.delivered()))
+    return Lookup(lake.root)
+
+
+def test_one_of_many_is_found_with_all_that_it_says(lookup: Lookup) -> None:
+    (found,) = lookup.find(EnvelopeObserved, "receipt", {WAYS[7].receipt}, AROUND)
+    assert (found.raw, found.observed_at, found.network) == (WAYS[7].raw, WAYS[7].began, "statements")
+
+
+@pytest.mark.parametrize("many", [1, 8, 15])
+def test_several_are_found_at_once(lookup: Lookup, many: int) -> None:
+    ids = {way.envelope_id for way in WAYS[:many]}
+    found = lookup.find(PushTried, "envelope_id", ids, AROUND)
+    assert {one.envelope_id for one in found} == ids
+    assert len(found) == many
+
+
+def test_what_is_not_there_or_not_asked_for_is_not_found(lookup: Lookup) -> None:
+    assert lookup.find(PushTried, "receipt", {UUID(int=5)}, AROUND) == []
+    assert lookup.find(PushTried, "receipt", [], AROUND) == []
+    assert lookup.find(PushTried, "receipt", {WAYS[0].receipt}, Period(START + HOUR_MS, START + DAY_MS)) == []
+
+
+def test_envelopes_are_found_by_their_keys(lookup: Lookup) -> None:
+    assert set(lookup.observed_naming({WAYS[0].key}, AROUND)) == {way.receipt for way in WAYS}
+    assert set(lookup.observed_naming({b"another"}, AROUND)) == set()
+
+
+def test_receipts_are_those_of_all(lookup: Lookup) -> None:
+    assert sorted(lookup.receipts(EnvelopeDecided, AROUND)) == sorted(str(way.receipt) for way in WAYS)
+
+
+def test_a_line_that_is_there_twice_is_found_once(lake: SmallLake) -> None:
+    push = WAYS[0].push()
+    lake.commit(push)
+    lake.stream(push, push)
+    assert Lookup(lake.root).find(PushTried, "subscription_id", {PHONE}, AROUND) == [push]
+
+
+def test_lines_that_nobody_can_read_are_counted_if_they_hold_what_is_looked_for(lake: SmallLake) -> None:
+    class NewerPush(PushTried):
+        version: int = 2  # type: ignore[assignment] # as a newer Clarion may have it
+
+    push = WAYS[0].push()
+    lake.stream(NewerPush(**dict(push) | {"version": 2}), at=START)
+    lookup = Lookup(lake.root)
+    assert lookup.find(PushTried, "receipt", {push.receipt}, AROUND) == []
+    assert lookup.unreadable == 1

@@ -1,0 +1,83 @@
+"""A report's tables in the lake, and those of the days before."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from clarion.limiter import Limit
+from pipeline import environment
+from pipeline.commits import Manifest, commit
+from pipeline.files import write_text
+from pipeline.limits import LimitHistory, LimitSpan
+from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, hour_path
+from pipeline.report_files import earlier, read_tables, report_folder, write_tables
+
+START = 1_795_132_800_000
+TODAY = Period(START, START + DAY_MS)
+TABLES = {
+    "notifications": pa.table({"hour": [START], "wanted": [3]}),
+    "differences": pa.table({"hour": pa.array([], pa.int64())}),
+}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> str:
+    return str(tmp_path)
+
+
+def test_tables_are_read_as_they_were_written(lake: str) -> None:
+    write_tables(lake, TODAY, TABLES)
+    assert read_tables(lake, TODAY) == {"notifications": [{"hour": START, "wanted": 3}], "differences": []}
+
+
+def test_a_later_report_leaves_nothing_of_the_one_before(lake: str) -> None:
+    """Without `differences`, nobody has compared."""
+    write_tables(lake, TODAY, TABLES)
+    write_text(f"{lake}/{report_folder(TODAY)}/report.html", "the page")
+    write_tables(lake, TODAY, {"notifications": TABLES["notifications"]})
+    assert (read_tables(lake, TODAY) or {}).keys() == {"notifications"}
+    assert Path(lake, report_folder(TODAY), "report.html").exists()
+
+
+def test_the_week_has_each_day_and_says_which_has_no_report(lake: str) -> None:
+    yesterday = Period(START - DAY_MS, START)
+    write_tables(lake, yesterday, TABLES)
+    # A report of an older form has a folder for each table.
+    write_text(f"{lake}/{report_folder(Period(START - 2 * DAY_MS, START - DAY_MS))}/funnel/part-0.parquet", "")
+    days = list(earlier(lake, TODAY))
+    assert [start for start, _ in days] == [START - day * DAY_MS for day in range(6, 0, -1)]
+    assert [tables is not None for _, tables in days] == [False] * 5 + [True]
+
+
+def test_an_hour_that_is_missing_or_not_over_cannot_be_judged(lake: str) -> None:
+    """The hour after the period counts as well: its last lines arrive then."""
+    first, second, third = (hour_path(START + place * HOUR_MS) for place in range(3))
+    commit(lake, Manifest(first, "a", sealed_at=START + 2 * HOUR_MS, counted=0), None)
+    commit(lake, Manifest(second, "b", counted=0), None)
+    table = environment.hours(lake, Period(START, START + 2 * HOUR_MS), START + DAY_MS, provisional=False)
+    assert table.to_pylist() == [
+        {"hour": first, "lines": 0, "sealed_at": START + 2 * HOUR_MS, "problem": None},
+        {"hour": second, "lines": 0, "sealed_at": None, "problem": "it was not over when it was compacted"},
+        {"hour": third, "lines": None, "sealed_at": None, "problem": "nothing has arrived"},
+    ]
+
+
+def test_the_newest_hour_is_that_of_the_last_commit_if_it_is_not_old(lake: str) -> None:
+    commit(lake, Manifest(hour_path(START), "a"), None)
+    assert environment.newest(lake, START + DAY_MS) == hour_path(START)
+    assert environment.newest(lake, START + 3 * DAY_MS) is None
+
+
+def test_limits_are_those_that_were_in_force_in_the_period() -> None:
+    cap, noon = Limit(300, 60_000, 0), START + 12 * HOUR_MS
+    spans = [
+        LimitSpan(0, START, Limit(10, 60_000, 0), cap),
+        LimitSpan(START, noon, Limit(30, 60_000, 120_000), cap),
+        LimitSpan(noon, FOREVER, None, cap),
+    ]
+    rows = environment.limits(LimitHistory({"statements": spans}), TODAY).to_pylist()
+    assert rows == [
+        {"network": "statements", "since": START, "pair": "30 in 60 s, then none for 120 s", "cap": "300 in 60 s"},
+        {"network": "statements", "since": noon, "pair": "none", "cap": "300 in 60 s"},
+    ]

@@ -1,0 +1,258 @@
+"""Losses are found while they happen: each once, by envelopes that are overdue, however often the stream restarts."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+import boto3
+import pytest
+import sr25519
+from moto import mock_aws
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from clarion.channels import Channel
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision, SubscriptionStatus
+from clarion.events import (
+    EnvelopeDecided,
+    EnvelopeObserved,
+    Event,
+    NotificationDecided,
+    PushTried,
+    RuleRef,
+    RulesChanged,
+    SubscriptionChanged,
+)
+from clarion.metrics import NAMESPACE, Metric
+from clarion.networks import STATEMENTS
+from clarion.networks.statements.codec import Statement
+from clarion.networks.statements.rules import key_of
+from clarion.networks.statements.signature import sign
+from pipeline.commits import Manifest, read_manifest
+from pipeline.lake import EventLake
+from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.reconcile import Terms
+from pipeline.schemas import DIFFERENCE
+from pipeline.watch import (
+    LATE_MS,
+    LONGEST_MS,
+    LOSS,
+    Clock,
+    FoundLosses,
+    Watch,
+    due,
+    emit,
+    found,
+    losses_name,
+    record,
+)
+from tests.pipeline.test_lake import AT, arrive, lines_of
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+
+MINUTE = 60_000
+START = AT // HOUR_MS * HOUR_MS
+OVERDUE = 3 * MINUTE
+KEYS = sr25519.pair_from_seed(sha256(b"alice").digest())
+TOPIC, CLIENT, SUBSCRIPTION = b"t" * 32, b"c" * 32, UUID(int=7)
+KEY = key_of(KEYS[0], TOPIC)
+WANTED: list[Event] = [
+    SubscriptionChanged(
+        network=STATEMENTS, at=START - HOUR_MS, subscription_id=SUBSCRIPTION, client_id=CLIENT, channel=Channel.FCM,
+        status=SubscriptionStatus.ACTIVE, generation=1, revision=1,
+    ),
+    RulesChanged(
+        network=STATEMENTS, at=START - HOUR_MS, change="added", subscription_id=SUBSCRIPTION, generation=1, revision=1,
+        rules=(RuleRef(key=KEY),),
+    ),
+]  # fmt: skip
+"""Alice's statements, by one subscription."""
+LOST, DELIVERED, RETRIED, LATER, DELAYED, TOO_LATE = (UUID(int=number) for number in range(1, 7))
+
+
+def minute(number: int) -> int:
+    return START + number * MINUTE
+
+
+def shown(receipt: UUID, at: int, tried: PushDecision | None = None) -> Iterator[Event]:
+    """What comes of one of Alice's statements: nothing if it is lost, otherwise one attempt to push."""
+    signed = sign(Statement(0xFFFFFFFF << 32 | receipt.int, (TOPIC,), b"hello"), KEYS)
+    yield EnvelopeObserved(network=STATEMENTS, at=at, receipt=receipt, observed_at=at, raw=signed.encoded)
+    if tried:
+        of_it: dict[str, Any] = {"network": STATEMENTS, "at": at + 20, "receipt": receipt, "envelope_id": signed.hash}
+        whose: dict[str, Any] = {"subscription_id": SUBSCRIPTION, "channel": Channel.FCM}
+        yield EnvelopeDecided(**of_it, decision=EnvelopeDecision.MATCHED, observed_at=at, sender=KEYS[0])
+        yield NotificationDecided(
+            **of_it, **whose, decision=NotificationDecision.QUEUED, client_id=CLIENT, sender=KEYS[0], key=KEY,
+            order=receipt.int, judged_at=at, counted=True,
+        )  # fmt: skip
+        yield PushTried(**of_it, **whose, decision=tried, attempt=1, latency_ms=40, status=503, reason="busy")
+
+
+class KilledError(Exception):
+    """Between a batch's results and its checkpoint."""
+
+
+class Played(NamedTuple):
+    lake: EventLake
+    reported: list[FoundLosses]
+    after: dict[str, set[str]]
+    """What had been emitted after each step."""
+
+
+@pytest.fixture(scope="module")
+def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """The stream is killed in its first batch and goes on without any new file; then a late one arrives."""
+    lake = EventLake(spark, str(tmp_path_factory.mktemp("watched")))
+    play = Played(lake, [], {})
+
+    def report(batch: FoundLosses) -> None:
+        play.reported.append(batch)
+        if len(play.reported) == 1:
+            raise KilledError
+
+    def run(step: str, until: int) -> None:
+        try:
+            Watch(EventLake(spark, lake.root), Terms(), OVERDUE, report).run(until)
+        finally:
+            play.after[step] = {row["receipt"] for row in emitted(lake)}
+
+    at_once = [*shown(LOST, minute(30)), *shown(LATER, minute(33))]
+    at_once += shown(DELIVERED, minute(31), PushDecision.DELIVERED)
+    at_once += shown(RETRIED, minute(31), PushDecision.RETRY)
+    arrive(lake, lines_of(WANTED), hour=-1)
+    arrive(lake, lines_of(at_once), hour=0)
+    with pytest.raises(StreamingQueryException, match="KilledError"):
+        run("killed", minute(35))
+    run("restarted", minute(38))
+    arrive(lake, lines_of([*shown(DELAYED, minute(25)), *shown(TOO_LATE, minute(15))]), hour=0, name="late")
+    run("late", minute(40))
+    return play
+
+
+def emitted(lake: EventLake) -> list[Any]:
+    return lake.read_named(losses_name(START), LOSS).collect()
+
+
+def test_a_loss_is_found_as_soon_as_it_is_overdue_and_not_before(played: Played) -> None:
+    found_at = {row["receipt"]: row["found_at"] for row in emitted(played.lake)}
+    assert found_at[str(LOST)] == minute(35)
+    assert str(LATER) not in played.after["killed"]
+    assert found_at[str(LATER)] == minute(38)
+
+
+def test_what_was_delivered_or_is_tried_again_is_no_loss(played: Played) -> None:
+    assert {str(DELIVERED), str(RETRIED)} & {row["receipt"] for row in emitted(played.lake)} == set()
+
+
+def test_a_batch_that_was_killed_before_its_checkpoint_is_done_again_and_emits_nothing_twice(played: Played) -> None:
+    assert played.after["killed"] == {str(LOST)}
+    assert [row["receipt"] for row in emitted(played.lake)].count(str(LOST)) == 1
+    assert played.reported[0] == played.reported[1] == FoundLosses(minute(35), 1, minute(30))
+
+
+def test_a_restart_goes_on_after_the_last_batch(played: Played) -> None:
+    assert [(batch.until, batch.losses) for batch in played.reported[1:]] == [
+        (minute(35), 1), (minute(38), 1), (minute(40), 1),
+    ]  # fmt: skip
+
+
+def test_in_a_quiet_hour_time_alone_makes_a_loss_overdue(played: Played) -> None:
+    assert played.after["restarted"] - played.after["killed"] == {str(LATER)}
+
+
+def test_a_late_file_is_judged_for_a_while_and_then_left_to_the_daily_run(played: Played) -> None:
+    assert played.after["late"] - played.after["restarted"] == {str(DELAYED)}
+
+
+def test_a_batch_judges_what_has_become_overdue_since_the_last_one_and_shortly_before() -> None:
+    assert due(Period(minute(20), minute(25)), OVERDUE) == Period(minute(17) - LATE_MS, minute(22))
+
+
+@pytest.mark.parametrize("since", [0, START - 2 * LONGEST_MS])
+def test_the_first_batch_and_one_after_a_long_pause_go_back_some_hours_only(since: int) -> None:
+    assert due(Period(since, START), OVERDUE) == Period(START - OVERDUE - LONGEST_MS, START - OVERDUE)
+
+
+def test_the_clock_gives_the_same_span_again_and_never_goes_back() -> None:
+    clock = Clock({"until": str(START)}).simpleStreamReader(DIFFERENCE)
+    rows, end = clock.read(clock.initialOffset())
+    assert list(rows) == list(clock.readBetweenOffsets({"until": 0}, end)) == [(0, START)]
+    rows, same = clock.read(end)
+    assert (list(rows), same) == ([], end)
+    assert Clock({"until": str(START - 1)}).simpleStreamReader(DIFFERENCE).read(end)[1] == end
+
+
+def test_the_clock_is_the_time_unless_it_is_set() -> None:
+    clock = Clock({}).simpleStreamReader(DIFFERENCE)
+    [(since, until)], end = clock.read({"until": START})
+    assert since == START < until == end["until"]
+
+
+def lost(lake: EventLake, *which: tuple[str, str | None]) -> DataFrame:
+    values = {"difference": "missing", "at": START}
+    rows = [{**values, "receipt": receipt, "subscription_id": subscription} for receipt, subscription in which]
+    return lake.spark.createDataFrame([tuple(row.get(name) for name in DIFFERENCE.names) for row in rows], DIFFERENCE)
+
+
+def test_a_loss_is_emitted_once_for_nobody_in_particular_and_across_midnight_too(lake: EventLake) -> None:
+    midnight = START // DAY_MS * DAY_MS + DAY_MS
+    emit(lake, lost(lake, ("one", None), ("one", "sub")), midnight - MINUTE)
+    emit(lake, lost(lake, ("one", None), ("one", "sub"), ("two", None)), midnight + MINUTE)
+    assert found(lake, midnight - MINUTE).losses == 2
+    assert found(lake, midnight + MINUTE).losses == 1
+
+
+def test_two_that_watch_at_once_emit_a_loss_once(lake: EventLake) -> None:
+    other = EventLake(lake.spark, lake.root)
+
+    class Overtaken(EventLake):
+        overtaken = False
+
+        def write_files(self, kind: str, rows: DataFrame) -> Any:
+            if not Overtaken.overtaken:
+                Overtaken.overtaken = True
+                emit(other, lost(other, ("one", "sub")), START)
+            return super().write_files(kind, rows)
+
+    emit(Overtaken(lake.spark, lake.root), lost(lake, ("one", "sub"), ("two", "sub")), START + MINUTE)
+    assert sorted((row["receipt"], row["found_at"]) for row in emitted(lake)) == [
+        ("one", START), ("two", START + MINUTE),
+    ]  # fmt: skip
+
+
+def test_without_a_loss_the_days_manifest_says_up_to_when_it_was_watched(lake: EventLake) -> None:
+    emit(lake, lost(lake).where(F.lit(False)), START)
+    known = read_manifest(lake.root, losses_name(START))
+    assert isinstance(known, Manifest)
+    assert (known.sealed_at, known.lines) == (START, 0)
+    assert found(lake, START) == FoundLosses(START, 0, None)
+    assert found(lake, START).oldest_s is None
+
+
+@pytest.fixture
+def cloudwatch() -> Iterator["CloudWatchClient"]:
+    with mock_aws():
+        yield boto3.client("cloudwatch", "us-east-1")
+
+
+def test_the_count_is_recorded_for_the_deployment_as_a_maximum_that_repeats_change_nothing_of(
+    cloudwatch: "CloudWatchClient",
+) -> None:
+    now = datetime.now(UTC)
+    for _ in range(2):
+        record(cloudwatch, "test", FoundLosses(START, 3, START))
+    (point,) = cloudwatch.get_metric_statistics(
+        Namespace=NAMESPACE,
+        MetricName=Metric.LOSSES_FOUND,
+        Dimensions=[{"Name": "service", "Value": "watch"}, {"Name": "stage", "Value": "test"}],
+        StartTime=now - timedelta(hours=1),
+        EndTime=now + timedelta(hours=1),
+        Period=7_200,
+        Statistics=["Maximum"],
+    )["Datapoints"]
+    assert point["Maximum"] == 3
