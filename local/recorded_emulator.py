@@ -1,5 +1,6 @@
-"""MiniStack, which also records each permission that a role has been asked for, and reads what a batch projects:
-`python recorded_emulator.py FILE`.
+"""MiniStack, which also records each permission that a role has been asked for: `python recorded_emulator.py FILE`.
+
+It reads what a batch projects, too, for policies that have a condition on that.
 
 A line of JSON for each, once: `role`, `session`, `action`, `resource` and `allowed`. It is a program of the emulator's
 own environment, which holds nothing of Clarion's.
