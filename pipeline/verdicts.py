@@ -121,8 +121,9 @@ def in_order(rows: DataFrame, history: LimitHistory) -> DataFrame:
     """The rows sorted by pair as they happened: by time, but by the version of the pair's window where that is known.
 
     Who was queued without that it was counted, then or for another subscription, may have been counted by an attempt
-    that came to no end, so that only its retry was recorded. So that the replay may know in time, such a row of a crowded
-    pair and all that was counted there are given twice: once `ahead` of all that they may have a bearing on, the latter first.
+    that came to no end, so that only its retry was recorded. So that the replay may know in time, such a row of a
+    crowded pair and all that was counted there are given twice: once `ahead` of all that they may have a bearing on, the
+    latter first.
     """
     widest = max((window for _, (_, window) in _extremes(history)), default=0)
     was_counted = _is_queued() & F.coalesce("counted", F.lit(False))
