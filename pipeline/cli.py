@@ -155,12 +155,12 @@ def run_replay(lake: EventLake, wanted: argparse.Namespace) -> int:
 
 def run_report(lake: EventLake, wanted: argparse.Namespace) -> int:
     tables = report(lake, wanted.period, wanted.now)
-    tables["hours"] = environment.hours(lake.root, wanted.period, wanted.now, provisional=wanted.provisional)
+    tables["hours"] = environment.hours(lake.view, wanted.period, wanted.now, provisional=wanted.provisional)
     tables["limits"] = environment.limits(limit_history(lake, wanted.period.start, wanted.now), wanted.period)
     folder = write_tables(lake.root, wanted.period, tables)
     rows = {name: table.to_pylist() for name, table in tables.items()}
     target = wanted.page or f"{folder}/report.html"
-    write_text(target, page(rows, _about(wanted), list(earlier(lake.root, wanted.period))))
+    write_text(target, page(rows, _about(lake, wanted), list(earlier(lake.root, wanted.period))))
     _log(f"tables in {folder}")
     _log(f"page   in {target}")
     return int(wanted.strict and any(row["problem"] for row in rows["hours"]))
@@ -171,7 +171,7 @@ def run_daily(lake: EventLake, wanted: argparse.Namespace) -> int:
 
     A day's last lines arrive after it, and late ones later.
     """
-    days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.root, wanted.period)
+    days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.view, wanted.period)
     first = min((day.start for day in days.due), default=wanted.period.start)
     status = run_compact(lake, _of(wanted, Period(first - DAY_MS, wanted.now)))
     for kind, count in write_snapshots(lake, wanted.now).items():
@@ -223,7 +223,7 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
     return 0
 
 
-def _about(wanted: argparse.Namespace) -> About:
+def _about(lake: EventLake, wanted: argparse.Namespace) -> About:
     return About(
         period=wanted.period,
         lake=wanted.lake if "://" in wanted.lake else str(Path(wanted.lake).absolute()),
@@ -231,7 +231,7 @@ def _about(wanted: argparse.Namespace) -> About:
         made=int(datetime.now(UTC).timestamp() * 1000),
         stage=wanted.stage,
         oversize=wanted.oversize,
-        newest=environment.newest(wanted.lake, wanted.now),
+        newest=environment.newest(lake.view, wanted.now),
     )
 
 
@@ -242,7 +242,7 @@ def _of(wanted: argparse.Namespace, period: Period) -> argparse.Namespace:
 
 def _incomplete(lake: EventLake, wanted: argparse.Namespace) -> int:
     """How many hours can't be judged; each is named."""
-    hours = incomplete_hours(lake.root, wanted.period, wanted.now, provisional=wanted.provisional)
+    hours = incomplete_hours(lake.view, wanted.period, wanted.now, provisional=wanted.provisional)
     for hour in hours:
         _log(f"incomplete: {hour}")
     return len(hours)

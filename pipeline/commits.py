@@ -33,14 +33,13 @@ from typing import Any, Self
 import pyarrow as pa
 from pyarrow import parquet
 
-from pipeline.files import folders, joined, listed, opened, read_text, swap_text
+from pipeline.files import CONNECTIONS, folders, joined, listed, opened, read_text, swap_text
 from pipeline.links import write_link
 from pipeline.period import Period
 
 MANIFESTS = "manifests"
 ROW_GROUP_BYTES = 64 << 20
 """In memory: whoever reads a row group has as much of it there."""
-_READERS = 16
 _HOUR = re.compile(r"^(\d{4}-\d\d-\d\d)/(\w+)$")
 
 
@@ -162,7 +161,7 @@ def read_manifest(root: str, hour: str) -> Manifest | None:
 
 def read_manifests(root: str, hours: Sequence[str]) -> list[Manifest]:
     """Those that are there, in the order of `hours`."""
-    with ThreadPoolExecutor(_READERS) as readers:
+    with ThreadPoolExecutor(CONNECTIONS) as readers:
         return [found for found in readers.map(partial(read_manifest, root), hours) if found]
 
 
@@ -189,7 +188,7 @@ def commit(root: str, new: Manifest, replaces: str | None) -> None:
     if not swap_text(joined(root, manifest_path(new.hour)), replaced):
         raise CommitConflict(f"{new.hour} is no longer as commit {replaces} left it")
     if "://" in root and _HOUR.fullmatch(new.hour):
-        with ThreadPoolExecutor(_READERS) as writers:
+        with ThreadPoolExecutor(CONNECTIONS) as writers:
             list(writers.map(partial(_write_link, root, new.hour), new.kinds))
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 type Change = Callable[[str | None], str | None]
+CONNECTIONS = 16
+"""So many requests to S3 go on at once, at most."""
+
 """What a file's text becomes, by what it is, which is None where there is no file; None leaves it as it is."""
 
 _LOST = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"}
@@ -65,7 +68,13 @@ def folders(root: str, folder: str) -> list[str]:
 
 
 def read_text(source: str) -> str | None:
-    """None if there is no such file."""
+    """None if there is no such file.
+
+    In S3 it is one request. PyArrow would first ask for the size, and of an object that is replaced by a longer one
+    before its second request give the beginning.
+    """
+    if source.startswith(("s3://", "s3a://")):
+        return _object(*_place(source))[0]
     files, path = filesystem(source)
     try:
         with files.open_input_stream(path) as stream:
@@ -97,8 +106,7 @@ def swap_text(target: str, change: Change) -> bool:
 
 
 def _swap_object(target: str, change: Change) -> bool:
-    place = urlsplit(target)
-    bucket, key = place.netloc, place.path.lstrip("/")
+    bucket, key = _place(target)
     known, tag = _object(bucket, key)
     if (text := change(known)) is None:
         return False
@@ -128,9 +136,16 @@ def _object(bucket: str, key: str) -> tuple[str | None, str | None]:
 
 @cache
 def s3_client() -> "S3Client":
-    import boto3  # noqa: PLC0415 - it takes as long as all else, and who reads alone never needs it
+def _place(uri: str) -> tuple[str, str]:
+    """The bucket and the key."""
+    place = urlsplit(uri)
+    return place.netloc, place.path.lstrip("/")
 
-    return boto3.client("s3")
+
+    import boto3  # noqa: PLC0415 - it takes as long as all else, and on a disk nobody needs it
+    from botocore.config import Config  # noqa: PLC0415 - the same
+
+    return boto3.client("s3", config=Config(max_pool_connections=CONNECTIONS))
 
 
 def _swap_file(target: Path, change: Change) -> bool:

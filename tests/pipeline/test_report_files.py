@@ -7,7 +7,7 @@ import pytest
 
 from clarion.limiter import Limit
 from pipeline import environment
-from pipeline.commits import Manifest, commit
+from pipeline.commits import LakeView, Manifest, commit
 from pipeline.files import write_text
 from pipeline.limits import LimitHistory, LimitSpan
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, hour_path
@@ -55,7 +55,7 @@ def test_an_hour_that_is_missing_or_not_over_cannot_be_judged(lake: str) -> None
     first, second, third = (hour_path(START + place * HOUR_MS) for place in range(3))
     commit(lake, Manifest(first, "a", sealed_at=START + 2 * HOUR_MS, counted=0), None)
     commit(lake, Manifest(second, "b", counted=0), None)
-    table = environment.hours(lake, Period(START, START + 2 * HOUR_MS), START + DAY_MS, provisional=False)
+    table = environment.hours(LakeView(lake), Period(START, START + 2 * HOUR_MS), START + DAY_MS, provisional=False)
     assert table.to_pylist() == [
         {"hour": first, "lines": 0, "sealed_at": START + 2 * HOUR_MS, "problem": None},
         {"hour": second, "lines": 0, "sealed_at": None, "problem": "it was not over when it was compacted"},
@@ -65,8 +65,8 @@ def test_an_hour_that_is_missing_or_not_over_cannot_be_judged(lake: str) -> None
 
 def test_the_newest_hour_is_that_of_the_last_commit_if_it_is_not_old(lake: str) -> None:
     commit(lake, Manifest(hour_path(START), "a"), None)
-    assert environment.newest(lake, START + DAY_MS) == hour_path(START)
-    assert environment.newest(lake, START + 3 * DAY_MS) is None
+    assert environment.newest(LakeView(lake), START + DAY_MS) == hour_path(START)
+    assert environment.newest(LakeView(lake), START + 3 * DAY_MS) is None
 
 
 def test_limits_are_those_that_were_in_force_in_the_period() -> None:
