@@ -42,7 +42,7 @@ from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
 from pipeline.progress import progress
 from pipeline.reconcile import Findings, Terms, reconcile
 from pipeline.report import report
-from pipeline.report_files import earlier, write_tables
+from pipeline.report_files import REPORTS, earlier, page_path, report_name, write_page, write_tables
 from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import session
 from pipeline.snapshots import SNAPSHOTS
@@ -91,7 +91,7 @@ def run_compact(lake: EventLake, wanted: argparse.Namespace) -> int:
     compacted = compact(lake, wanted.period, wanted.now, _counted(wanted))
     for kind, count in sorted(compacted.lines.items()):
         _log(f"{count:>12,} {kind}")
-    removed = vacuum(lake.root, (*EventKind, UNREADABLE, DIFFERENCES, SNAPSHOTS), wanted.now)
+    removed = vacuum(lake.root, (*EventKind, UNREADABLE, DIFFERENCES, SNAPSHOTS, REPORTS), wanted.now)
     _log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
     return int(wanted.strict and compacted.unreadable > 0)
 
@@ -157,12 +157,15 @@ def run_report(lake: EventLake, wanted: argparse.Namespace) -> int:
     tables = report(lake, wanted.period, wanted.now)
     tables["hours"] = environment.hours(lake.view, wanted.period, wanted.now, provisional=wanted.provisional)
     tables["limits"] = environment.limits(limit_history(lake, wanted.period.start, wanted.now), wanted.period)
-    folder = write_tables(lake.root, wanted.period, tables)
+    made = write_tables(lake.root, wanted.period, tables)
     rows = {name: table.to_pylist() for name, table in tables.items()}
-    target = wanted.page or f"{folder}/report.html"
-    write_text(target, page(rows, _about(lake, wanted), list(earlier(lake.root, wanted.period))))
-    _log(f"tables in {folder}")
-    _log(f"page   in {target}")
+    html = page(rows, _about(lake, wanted), list(earlier(lake.root, wanted.period)))
+    if wanted.page:
+        write_text(wanted.page, html)
+    else:
+        write_page(lake.root, wanted.period, made, html)
+    _log(f"tables in {lake.path(report_name(wanted.period))}")
+    _log(f"page   in {wanted.page or lake.path(page_path(wanted.period))}")
     return int(wanted.strict and any(row["problem"] for row in rows["hours"]))
 
 

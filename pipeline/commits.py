@@ -228,7 +228,7 @@ def write_parquet(root: str, folder: str, batches: Iterable[pa.RecordBatch]) -> 
         parquet.ParquetWriter(sink, first.schema, compression="zstd") as writer,
     ):
         for group in chain([first], groups):
-            writer.write_table(group, row_group_size=group.num_rows)
+            writer.write_table(group, row_group_size=max(1, group.num_rows))
             lines += group.num_rows
     return DataFile(path, lines, hashed.bytes, hashed.digest.hexdigest())
 

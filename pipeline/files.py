@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -16,10 +17,10 @@ from pyarrow import fs
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-type Change = Callable[[str | None], str | None]
 CONNECTIONS = 16
 """So many requests to S3 go on at once, at most."""
 
+type Change = Callable[[str | None], str | None]
 """What a file's text becomes, by what it is, which is None where there is no file; None leaves it as it is."""
 
 _LOST = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"}
@@ -84,9 +85,21 @@ def read_text(source: str) -> str | None:
 
 
 def write_text(target: str, text: str) -> None:
-    """As one file, in the place of any other."""
+    """As one file, in the place of any other: a reader meets the old one or the new one. In S3 it is one PUT."""
+    files, path = filesystem(target)
+    if isinstance(files, fs.LocalFileSystem):
+        replace_file(Path(path), text.encode())
+        return
     with opened(target) as stream:
         stream.write(text.encode())
+
+
+def replace_file(target: Path, content: bytes) -> None:
+    """On a disk: written beside it, under a name that nobody looks for, and renamed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    written = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    written.write_bytes(content)
+    written.replace(target)
 
 
 def opened(target: str) -> pa.NativeFile:
@@ -123,6 +136,12 @@ def _swap_object(target: str, change: Change) -> bool:
     return True
 
 
+def _place(uri: str) -> tuple[str, str]:
+    """The bucket and the key."""
+    place = urlsplit(uri)
+    return place.netloc, place.path.lstrip("/")
+
+
 def _object(bucket: str, key: str) -> tuple[str | None, str | None]:
     """The text of an object, and its ETag."""
     try:
@@ -136,12 +155,6 @@ def _object(bucket: str, key: str) -> tuple[str | None, str | None]:
 
 @cache
 def s3_client() -> "S3Client":
-def _place(uri: str) -> tuple[str, str]:
-    """The bucket and the key."""
-    place = urlsplit(uri)
-    return place.netloc, place.path.lstrip("/")
-
-
     import boto3  # noqa: PLC0415 - it takes as long as all else, and on a disk nobody needs it
     from botocore.config import Config  # noqa: PLC0415 - the same
 
@@ -154,9 +167,7 @@ def _swap_file(target: Path, change: Change) -> bool:
     with _locked(target.parent):
         if (text := change(target.read_text() if target.exists() else None)) is None:
             return False
-        written = target.with_suffix(".written")
-        written.write_text(text)
-        written.replace(target)
+        replace_file(target, text.encode())
         return True
 
 

@@ -11,7 +11,7 @@ from pipeline.commits import LakeView, Manifest, commit
 from pipeline.files import write_text
 from pipeline.limits import LimitHistory, LimitSpan
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, hour_path
-from pipeline.report_files import earlier, read_tables, report_folder, write_tables
+from pipeline.report_files import earlier, read_tables, report_name, write_tables
 
 START = 1_795_132_800_000
 TODAY = Period(START, START + DAY_MS)
@@ -34,17 +34,17 @@ def test_tables_are_read_as_they_were_written(lake: str) -> None:
 def test_a_later_report_leaves_nothing_of_the_one_before(lake: str) -> None:
     """Without `differences`, nobody has compared."""
     write_tables(lake, TODAY, TABLES)
-    write_text(f"{lake}/{report_folder(TODAY)}/report.html", "the page")
+    write_text(f"{lake}/{report_name(TODAY)}/report.html", "the page")
     write_tables(lake, TODAY, {"notifications": TABLES["notifications"]})
     assert (read_tables(lake, TODAY) or {}).keys() == {"notifications"}
-    assert Path(lake, report_folder(TODAY), "report.html").exists()
+    assert Path(lake, report_name(TODAY), "report.html").exists()
 
 
 def test_the_week_has_each_day_and_says_which_has_no_report(lake: str) -> None:
     yesterday = Period(START - DAY_MS, START)
     write_tables(lake, yesterday, TABLES)
     # A report of an older form has a folder for each table.
-    write_text(f"{lake}/{report_folder(Period(START - 2 * DAY_MS, START - DAY_MS))}/funnel/part-0.parquet", "")
+    write_text(f"{lake}/{report_name(Period(START - 2 * DAY_MS, START - DAY_MS))}/funnel/part-0.parquet", "")
     days = list(earlier(lake, TODAY))
     assert [start for start, _ in days] == [START - day * DAY_MS for day in range(6, 0, -1)]
     assert [tables is not None for _, tables in days] == [False] * 5 + [True]
