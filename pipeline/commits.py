@@ -47,6 +47,10 @@ class CommitConflict(Exception):  # noqa: N818 - it says what has happened
     """Another commit came first: what this one was made of may not be all any more."""
 
 
+class DamagedManifest(Exception):  # noqa: N818 - it says what it is
+    """A manifest that can't be read: nobody can say what counts, so whoever needs it comes to an end."""
+
+
 @dataclass(frozen=True)
 class DataFile:
     """`path` is relative to the lake's root, `digest` the SHA-256 of the file's bytes, in hex."""
@@ -154,9 +158,15 @@ def data_folder(kind: str, hour: str, commit: str) -> str:
 
 
 def read_manifest(root: str, hour: str) -> Manifest | None:
-    """None if the hour has never been committed."""
-    text = read_text(joined(root, manifest_path(hour)))
-    return None if text is None else Manifest.from_json(text)
+    """None if the hour has never been committed. Raises `DamagedManifest`."""
+    return _parsed(hour, read_text(joined(root, manifest_path(hour))))
+
+
+def _parsed(hour: str, text: str | None) -> Manifest | None:
+    try:
+        return None if text is None else Manifest.from_json(text)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DamagedManifest(f"{manifest_path(hour)} can't be read: {error}") from error
 
 
 def read_manifests(root: str, hours: Sequence[str]) -> list[Manifest]:
@@ -182,8 +192,8 @@ def commit(root: str, new: Manifest, replaces: str | None) -> None:
     """
 
     def replaced(text: str | None) -> str | None:
-        known = None if text is None else Manifest.from_json(text).commit
-        return new.to_json() if known == replaces else None
+        known = _parsed(new.hour, text)
+        return new.to_json() if (known and known.commit) == replaces else None
 
     if not swap_text(joined(root, manifest_path(new.hour)), replaced):
         raise CommitConflict(f"{new.hour} is no longer as commit {replaces} left it")
