@@ -7,6 +7,7 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ from pipeline.findings import INCOMPLETE, UNJUDGED, Difference
 from pipeline.generator.day import answers, generate
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
+from pipeline.judged import judged_by, tables_of
 from pipeline.known import write_snapshots
 from pipeline.lake import DIFFERENCES, UNREADABLE, EventLake, differences_name
 from pipeline.late import changed_days
@@ -40,12 +42,14 @@ from pipeline.limits import limit_history
 from pipeline.page import page
 from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
 from pipeline.progress import progress
-from pipeline.reconcile import Findings, Terms, reconcile
+from pipeline.reconcile import Findings, reconcile
 from pipeline.report import report
 from pipeline.report_files import REPORTS, earlier, page_path, report_name, write_page, write_tables
 from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import session
 from pipeline.snapshots import SNAPSHOTS
+from pipeline.summary import Tables
+from pipeline.terms import Terms
 from pipeline.vacuum import KEPT_MS, vacuum
 from pipeline.watch import FoundLosses, Watch, record
 
@@ -101,21 +105,22 @@ def run_reconcile(lake: EventLake, wanted: argparse.Namespace) -> int:
     incomplete = _incomplete(lake, wanted)
     name = differences_name(wanted.period)
     findings = _reconciled(lake, wanted)
-    lake.write_named(name, findings.differences, sealed_at=wanted.now)
+    secret = Counter({row["network"]: row["count"] for row in findings.unjudged.groupBy("network").count().collect()})
+    beside = tables_of(_terms(wanted), wanted.oversize, secret)
+    lake.write_named(name, findings.differences, wanted.now, beside)
     write_claims(lake, wanted.period, findings.claims, wanted.now)
     found = lake.read_named(name, DIFFERENCE).groupBy("difference").count().collect()
     counts = {row["difference"]: row["count"] for row in found}
     for difference in Difference:
         _log(f"{counts.get(difference, 0):>12,} {difference}")
-    unjudged = findings.unjudged.count()
     # The frames that all these came from: none is needed any more.
     lake.spark.catalog.clearCache()
-    _log(f"{unjudged:>12,} {UNJUDGED}: their conditions are secret")
+    _log(f"{secret.total():>12,} {UNJUDGED}: their conditions are secret")
     _log(f"written to {lake.path(name)}")
     if incomplete:
         _log("all of this is provisional: the lake has not all of the period")
-    beside = {UNJUDGED: unjudged, INCOMPLETE: incomplete}
-    print(json.dumps(counts | {name: count for name, count in beside.items() if count}))
+    others = {UNJUDGED: secret.total(), INCOMPLETE: incomplete}
+    print(json.dumps(counts | {name: count for name, count in others.items() if count}))
     return int(wanted.strict and (bool(counts) or incomplete > 0))
 
 
@@ -159,7 +164,7 @@ def run_report(lake: EventLake, wanted: argparse.Namespace) -> int:
     tables["limits"] = environment.limits(limit_history(lake, wanted.period.start, wanted.now), wanted.period)
     made = write_tables(lake.root, wanted.period, tables)
     rows = {name: table.to_pylist() for name, table in tables.items()}
-    html = page(rows, _about(lake, wanted), list(earlier(lake.root, wanted.period)))
+    html = page(rows, _about(lake, wanted, rows), list(earlier(lake.root, wanted.period)))
     if wanted.page:
         write_text(wanted.page, html)
     else:
@@ -226,15 +231,17 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
     return 0
 
 
-def _about(lake: EventLake, wanted: argparse.Namespace) -> About:
+def _about(lake: EventLake, wanted: argparse.Namespace, tables: Tables) -> About:
+    terms, oversize = judged_by(tables)
     return About(
         period=wanted.period,
         lake=wanted.lake if "://" in wanted.lake else str(Path(wanted.lake).absolute()),
         now=wanted.now,
         made=int(datetime.now(UTC).timestamp() * 1000),
         stage=wanted.stage,
-        oversize=wanted.oversize,
+        oversize=wanted.oversize or oversize,
         newest=environment.newest(lake.view, wanted.now),
+        terms=terms,
     )
 
 
