@@ -25,8 +25,9 @@ from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake, hour_columns
 from pipeline.limits import LimitHistory, LimitSpan, limit_history
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, instant_text
-from pipeline.reconcile import Terms, reconcile, with_caps
+from pipeline.reconcile import reconcile, with_caps
 from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.terms import Terms
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 PERIOD, NOW = Period(START, START + HOUR_MS), START + 2 * HOUR_MS

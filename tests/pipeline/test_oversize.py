@@ -19,8 +19,9 @@ from clarion.storage import OVERSIZE_PREFIX
 from pipeline import replay
 from pipeline.lake import EventLake, hour_columns
 from pipeline.period import HOUR_MS, Period
-from pipeline.reconcile import Terms, reconcile
+from pipeline.reconcile import reconcile
 from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.terms import Terms
 from pipeline.verify import fetched
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
