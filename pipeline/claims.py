@@ -91,7 +91,7 @@ def claims_on(envelopes: DataFrame, earlier: DataFrame, notified: DataFrame) -> 
 
 
 def with_traces(compared: DataFrame, claims: DataFrame, grace: int) -> DataFrame:
-    """The comparisons, and one that is not judged for each of the `claims` (persisted) that any of them meets.
+    """The comparisons, and one that is not judged for each of the `claims` (kept) that any of them meets.
 
     Where it ends while its envelope is being shown, or within `grace` milliseconds of that, nobody can say whether a
     duplicate or a push is right: so it excuses the one, and doesn't forbid the other.

@@ -56,21 +56,30 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms) -> Findin
     since = Period(period.start, now)
     limits = limit_history(lake, period.start, now, terms.grace)
     facts = verified(lake.files(EventKind.OBSERVED, since), period, lake.oversize).dropDuplicates(["receipt"])
-    envelopes = dated(facts, lake.read(EventKind.ENVELOPE, since)).persist(StorageLevel.DISK_ONLY)
+    envelopes = kept(dated(facts, lake.read(EventKind.ENVELOPE, since)))
     rules = rules_then(lake, envelopes, period.start, now)
-    matched = asked(possible(envelopes, terms), rules, grace_ms=terms.grace).persist()
+    matched = kept(asked(possible(envelopes, terms), rules, grace_ms=terms.grace))
     wanted = expected(with_answers(matched, lake.read(EventKind.OBSERVED, since), lake.oversize))
     begin = period.start - lookback(lake, period, limits, terms.lookback)
     notified = lake.read(EventKind.NOTIFICATION, Period(begin, now))
-    decided = decisions(notified, envelopes, period.start, limits).persist(StorageLevel.DISK_ONLY)
-    claims = claims_on(envelopes, earlier_claims(lake, period, now), notified).persist(StorageLevel.DISK_ONLY)
+    decided = kept(decisions(notified, envelopes, period.start, limits))
+    claims = kept(claims_on(envelopes, earlier_claims(lake, period, now), notified))
     pushes = outcomes(lake.read(EventKind.PUSH, since))
-    compared = comparisons(wanted, with_caps(decided, limits), pushes, terms).persist(StorageLevel.DISK_ONLY)
+    compared = kept(comparisons(wanted, with_caps(decided, limits), pushes, terms))
     astray = contradictions(with_traces(compared, claims, terms.grace), limits).select(*DIFFERENCES)
     lost = undelivered(compared, terms).unionByName(unknowable(envelopes))
     secret = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0))
     differences = without_repaired(astray.unionByName(lost), pushes, replays(lake))
     return Findings(differences, secret.select(*_WHO, "network"), claims_of(decided, envelopes))
+
+
+def kept(rows: DataFrame) -> DataFrame:
+    """`rows`, to be computed once and left on the disks.
+
+    What is persisted stays in the plan of all that is made of it, which Spark analyses anew at each step: of a small
+    day that is half of all its work. The price is that a job fails whose executor is lost.
+    """
+    return rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
 
 
 def dated(facts: DataFrame, decided: DataFrame) -> DataFrame:
@@ -96,11 +105,11 @@ def possible(envelopes: DataFrame, terms: Terms) -> DataFrame:
 def rules_then(lake: EventLake, envelopes: DataFrame, since: int, now: int) -> DataFrame:
     """When the rules that name these envelopes were in force, from `since` on."""
     genuine = envelopes.where(F.col("flaw").isNull())
-    rules = named(known(lake, EventKind.RULES, since, now), genuine).persist(StorageLevel.DISK_ONLY)
+    rules = kept(named(known(lake, EventKind.RULES, since, now), genuine))
     owners = rules.select("subscription_id").distinct()
     subscriptions = known(lake, EventKind.SUBSCRIPTION, since, now)
     theirs = subscriptions.join(broadcast_if_few(owners), on="subscription_id", how="leftsemi")
-    return in_force(rules, theirs).persist(StorageLevel.DISK_ONLY)
+    return kept(in_force(rules, theirs))
 
 
 def decisions(notified: DataFrame, envelopes: DataFrame, start: int, limits: LimitHistory) -> DataFrame:

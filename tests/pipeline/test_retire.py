@@ -13,11 +13,12 @@ from clarion.event_log import EventLog, EventWriter
 from clarion.networks import STATEMENTS
 from clarion.subscriptions import Registration, register
 from clarion.tables import MODELS, Subscription, Token, bind
-from pipeline.lake import EventLake, hour_columns
+from pipeline.lake import EventLake
 from pipeline.period import DAY_MS
 from pipeline.retire import RetireAfter, RetireStopped, listed, retire
-from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.schemas import EventKind
 from tests.events import SETTINGS, event_log
+from tests.pipeline.small_lake import write_rows
 
 NOW = 1_790_000_000_000
 CLIENT = bytes(32)
@@ -45,25 +46,20 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
         yield Connection(region="us-east-1")
 
 
-def write(lake: EventLake, kind: EventKind, rows: list[tuple[object, ...]]) -> None:
-    frame = lake.spark.createDataFrame(rows, SCHEMAS[kind])
-    lake.write(kind, frame.select("*", *hour_columns(frame["at"])))
-
-
 def state(at: int, who: str, status: str) -> tuple[object, ...]:
     return (at, STATEMENTS, who, CLIENT, "fcm", status, None, 1, 1)
 
 
 def test_only_the_long_dead_and_the_long_idle_are_listed(lake: EventLake) -> None:
     old = NOW - 200 * DAY_MS
-    write(lake, EventKind.SUBSCRIPTION, [
+    write_rows(lake, EventKind.SUBSCRIPTION, [
         state(NOW - 31 * DAY_MS, "dead", "invalid"), state(NOW - 29 * DAY_MS, "dying", "invalid"),
         state(old, "idle", "active"), state(old, "matched", "active"), state(old, "ruled", "active"),
         state(NOW - DAY_MS, "new", "active"), state(old, "gone", "removed"),
         state(NOW - 31 * DAY_MS, "unproven", "expired"), state(NOW - 31 * DAY_MS, "waiting", "pending"),
     ])  # fmt: skip
-    write(lake, EventKind.RULES, [(NOW - DAY_MS, STATEMENTS, "added", "ruled", 1, 2, [(CLIENT, None, None)])])
-    write(lake, EventKind.NOTIFICATION, [
+    write_rows(lake, EventKind.RULES, [(NOW - DAY_MS, STATEMENTS, "added", "ruled", 1, 2, [(CLIENT, None, None)])])
+    write_rows(lake, EventKind.NOTIFICATION, [
         (NOW - DAY_MS, STATEMENTS, "r", CLIENT, "queued", "matched", CLIENT, "fcm", CLIENT, CLIENT, *[None] * 4),
     ])  # fmt: skip
     found = {row["subscription_id"]: row["why"] for row in listed(lake, NOW, AFTER).collect()}
@@ -74,7 +70,7 @@ def test_they_are_removed_as_by_the_api_unless_touched_since(lake: EventLake, co
     registrations = [Registration(STATEMENTS, CLIENT, Channel.FCM, f"token-{number}") for number in range(3)]
     rows = [register(connection, one, now=NOW - 200 * DAY_MS) for one in registrations]
     ids = [row.subscription_id for row in rows if isinstance(row, Subscription)]
-    write(
+    write_rows(
         lake, EventKind.SUBSCRIPTION, [state(NOW - 200 * DAY_MS, subscription_id, "active") for subscription_id in ids]
     )
     Subscription(ids[0]).update([Subscription.updated_at.set(NOW - DAY_MS)])
@@ -94,7 +90,7 @@ def test_a_removal_whose_events_are_lost_is_named_and_the_last_one(lake: EventLa
         for number in range(2)
     ]
     made = [row for row in rows if isinstance(row, Subscription)]
-    write(lake, EventKind.SUBSCRIPTION, [
+    write_rows(lake, EventKind.SUBSCRIPTION, [
         (1, STATEMENTS, row.subscription_id, row.client_id, "fcm", "active", None, 1, 1) for row in made
     ])  # fmt: skip
     with pytest.raises(RetireStopped, match=made[0].subscription_id):
