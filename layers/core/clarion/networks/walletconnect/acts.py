@@ -13,7 +13,7 @@ from clarion.networks.walletconnect import did
 from clarion.networks.walletconnect.did import KeyType, MalformedDid
 
 type Profile = Literal["document", "shipped"]
-type Check = Callable[[object], bool]
+type ClaimCheck = Callable[[object], bool]
 """Whether a claim's value may be such; it is asked of None for a claim that is not there."""
 
 SHORT, LONG = 300, 30 * 86_400
@@ -28,7 +28,7 @@ class Act(NamedTuple):
     """`ttl` is the exact number of seconds between `iat` and `exp`."""
 
     ttl: int
-    claims: Mapping[str, Check]
+    claims: Mapping[str, ClaimCheck]
 
 
 def is_text(value: object) -> bool:
@@ -59,7 +59,7 @@ def _are_ids(value: object) -> bool:
     return isinstance(value, list) and 1 <= len(value) <= MAX_MARKED and all(map(is_text, value))
 
 
-def _is_did(read: Callable[[str], object]) -> Check:
+def _is_did(read: Callable[[str], object]) -> ClaimCheck:
     def is_read(value: object) -> bool:
         try:
             return isinstance(value, str) and bool(read(value))
@@ -69,11 +69,11 @@ def _is_did(read: Callable[[str], object]) -> Check:
     return is_read
 
 
-def _has_texts(*names: str) -> Check:
+def _has_texts(*names: str) -> ClaimCheck:
     return lambda value: isinstance(value, dict) and all(is_text(value.get(name)) for name in names)
 
 
-def _optional(check: Check) -> Check:
+def _optional(check: ClaimCheck) -> ClaimCheck:
     return lambda value: value is None or check(value)
 
 

@@ -78,19 +78,21 @@ class Identity:
     app: str | None
 
 
-class _Header(BaseModel):
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class _Header(_Strict):
     # The two names of one text.
     t: Literal["eip4361", "caip122"]
 
 
-class _Signature(BaseModel):
+class _Signature(_Strict):
     t: Literal["eip191", "eip1271"]
     s: str
 
 
-class _Cacao(BaseModel):
-    model_config = ConfigDict(strict=True, hide_input_in_errors=True)
-
+class _Cacao(_Strict):
     h: _Header
     p: SiwePayload
     s: _Signature

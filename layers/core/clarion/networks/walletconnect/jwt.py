@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from pydantic_core import from_json
 
 from clarion import base64url, compact_json
-from clarion.networks.walletconnect.acts import ACTS, Check, Profile, is_integer, is_text
+from clarion.networks.walletconnect.acts import ACTS, ClaimCheck, Profile, is_integer, is_text
 from clarion.networks.walletconnect.did import KeyType, MalformedDid, key_did, key_of
 
 ALGORITHM = "EdDSA"
@@ -115,7 +115,7 @@ def _signed_claims(token: str) -> dict[str, Any]:
     return claims
 
 
-def _check(claims: Mapping[str, object], checks: Mapping[str, Check]) -> None:
+def _check(claims: Mapping[str, object], checks: Mapping[str, ClaimCheck]) -> None:
     for name, check in checks.items():
         if not check(claims.get(name)):
             raise InvalidJwt(JwtFlaw.MALFORMED if name in claims else JwtFlaw.MISSING_CLAIM)

@@ -16,7 +16,7 @@ from clarion import base64url
 PREFIX = "urn:recap:"
 _SENTENCE = "I further authorize the stated URI to perform the following actions on my behalf:"
 
-type Resource = Annotated[str, Field(pattern=r"^.+:.*$")]
+type ResourceUri = Annotated[str, Field(pattern=r"^.+:.*$")]
 type Ability = Annotated[str, Field(pattern=r"^[a-zA-Z0-9.*_+-]+/[a-zA-Z0-9.*_+-]+$")]
 """A namespace and a name."""
 
@@ -26,7 +26,7 @@ class Recap(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, hide_input_in_errors=True)
 
-    att: dict[Resource, dict[Ability, list[dict[str, Any]]]]
+    att: dict[ResourceUri, dict[Ability, list[dict[str, Any]]]]
 
 
 def parse(uri: str) -> Recap:

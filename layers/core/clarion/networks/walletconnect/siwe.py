@@ -20,7 +20,7 @@ from clarion.networks.walletconnect.did import account_of
 
 
 def instant_of(text: str) -> datetime:
-    """Raises `ValueError` for what is not of RFC 3339, or names no offset from UTC."""
+    """Raises `ValueError` for what is no instant of ISO 8601 with its offset from UTC."""
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         raise ValueError("no offset from UTC")
@@ -32,9 +32,9 @@ def _instant(text: str) -> str:
     return text
 
 
-type Line = Annotated[str, Field(pattern=r"^[^\r\n]*$")]
+type TextLine = Annotated[str, Field(pattern=r"^[^\r\n]*$")]
 """A line break in a field would write the fields after it."""
-type Instant = Annotated[Line, AfterValidator(_instant)]
+type Timestamp = Annotated[TextLine, AfterValidator(_instant)]
 
 
 class SiwePayload(BaseModel):
@@ -42,17 +42,17 @@ class SiwePayload(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, hide_input_in_errors=True)
 
-    domain: Line
-    iss: Line
-    aud: Line
+    domain: TextLine
+    iss: TextLine
+    aud: TextLine
     version: Literal["1"]
-    nonce: Line
-    iat: Line
-    statement: Line | None = None
-    exp: Instant | None = None
-    nbf: Instant | None = None
-    request_id: Annotated[Line | None, Field(alias="requestId")] = None
-    resources: list[Line] | None = None
+    nonce: TextLine
+    iat: TextLine
+    statement: TextLine | None = None
+    exp: Timestamp | None = None
+    nbf: Timestamp | None = None
+    request_id: Annotated[TextLine | None, Field(alias="requestId")] = None
+    resources: list[TextLine] | None = None
 
 
 def message_of(payload: SiwePayload) -> str:
