@@ -144,9 +144,12 @@ def write_rows(
     for row in rows:
         by_hour[hour_path(arrived(row))].append(dict(zip(SCHEMAS[kind].names, row, strict=True)))
     for hour, some in by_hour.items():
-        files = (_data_file(lake.root, kind, hour, new_commit(), some),)
-        update(lake.root, hour, lambda known, files=files: replace(known, kinds={**known.kinds, kind: files}))
+        _replace_kind(lake.root, hour, kind, _data_file(lake.root, kind, hour, new_commit(), some))
     lake.view.refresh()
+
+
+def _replace_kind(root: str, hour: str, kind: EventKind, file: DataFile) -> None:
+    update(root, hour, lambda known: replace(known, kinds={**known.kinds, kind: (file,)}))
 
 
 def statement(number: int, *, sender: int = 1, expires_at: int = (1 << 32) - 1) -> bytes:
