@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from pipeline.direct import instant
 from pipeline.findings import Difference
 from pipeline.generator.parts import PARTS
-from pipeline.period import DAY_MS, Period
+from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.terms import DEFAULT
 
 type Parser = argparse.ArgumentParser
 
@@ -62,11 +63,17 @@ def _counting(job: Parser) -> None:
 
 def _judging(job: Parser) -> None:
     job.add_argument(
-        "--grace-seconds", type=int, default=15, help="around a change of rules or limits, either way is right"
+        "--grace-seconds",
+        type=int,
+        default=DEFAULT.grace // 1_000,
+        help="around a change of rules or limits, either way is right",
     )
-    job.add_argument("--late-seconds", type=int, default=60, help="a later delivery is a difference")
+    job.add_argument("--late-seconds", type=int, default=DEFAULT.late // 1_000, help="a later delivery is a difference")
     job.add_argument(
-        "--lookback-hours", type=int, default=24, help="how far back to read decisions for claims that no snapshot has"
+        "--lookback-hours",
+        type=int,
+        default=DEFAULT.lookback // HOUR_MS,
+        help="how far back to read decisions for claims that no snapshot has",
     )
 
 

@@ -19,6 +19,7 @@ from pyspark.storagelevel import StorageLevel
 from pipeline.commits import CommitConflict, DataFile, Manifest, commit, merged, new_commit
 from pipeline.completeness import is_over
 from pipeline.lake import HOME, UNREADABLE, EventLake, paths_frame
+from pipeline.merge import merge_small_files
 from pipeline.period import Period
 from pipeline.raw import arrived_files, line_batches
 from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
@@ -44,7 +45,7 @@ def compact(
     """Commit what has arrived in these hours, and seal those that are over at `now` (UNIX milliseconds).
 
     `counted` says how many records must at least be there, by hour. Where another commit comes first, the hour is begun
-    anew.
+    anew. Hours that have got many small files by now get fewer.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     counted = counted or {}
@@ -63,6 +64,7 @@ def compact(
             else:
                 total.update({kind: sum(each.lines for each in files) for kind, files in new.kinds.items()})
     lake.view.refresh()
+    merge_small_files(lake, arrived)
     return Compacted(total)
 
 

@@ -24,9 +24,10 @@ from pipeline.findings import Difference
 from pipeline.known import known
 from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, limit_history
-from pipeline.period import HOUR_MS, Period
+from pipeline.period import Period
 from pipeline.rules import asked, broadcast_if_few, expected, in_force, named, with_answers
 from pipeline.schemas import EventKind
+from pipeline.terms import Terms
 from pipeline.verdicts import as_difference, contradictions
 from pipeline.verify import GONE, verified
 
@@ -39,22 +40,8 @@ _WHO = ("receipt", "subscription_id")
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What to judge by; spans are milliseconds.
-
-    `grace`: so close to a change of rules or limits, or to an envelope's expiry, either decision is right, since clocks
-    differ and changes reach ingest late. `lookback` is how far back decisions are read for their claims, if the day
-    before has no snapshot of them.
-    """
-
-    grace: int = 15_000
-    late: int = 60_000
-    lookback: int = 24 * HOUR_MS
-
-
-@dataclass(frozen=True)
 class Findings:
-    """`differences` are in the columns `DIFFERENCES`; `unjudged` are `receipt, subscription_id`; `claims` are in `CLAIM`.
+    """`differences` are in the columns `DIFFERENCES`; `unjudged` are `receipt, subscription_id, network`; `claims` in `CLAIM`.
 
     Of what is unjudged, a secret says whether it was wanted: see `rules.expected`.
     """
@@ -81,9 +68,9 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms) -> Findin
     compared = kept(comparisons(wanted, with_caps(decided, limits), pushes, terms))
     astray = contradictions(with_traces(compared, claims, terms.grace), limits).select(*DIFFERENCES)
     lost = undelivered(compared, terms).unionByName(unknowable(envelopes))
-    unjudged = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0)).select(*_WHO)
+    secret = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0))
     differences = without_repaired(astray.unionByName(lost), pushes, replays(lake))
-    return Findings(differences, unjudged, claims_of(decided, envelopes))
+    return Findings(differences, secret.select(*_WHO, "network"), claims_of(decided, envelopes))
 
 
 def kept(rows: DataFrame) -> DataFrame:

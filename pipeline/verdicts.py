@@ -121,14 +121,16 @@ def in_order(rows: DataFrame, history: LimitHistory) -> DataFrame:
     """The rows sorted by pair as they happened: by time, but by the version of the pair's window where that is known.
 
     Who was queued without that it was counted, then or for another subscription, may have been counted by an attempt
-    that came to no end, so that only its retry was recorded. So that the replay may know in time, such a row and all
-    that was counted are there twice in its pair: once `ahead` of all that they may have a bearing on, the latter first.
+    that came to no end, so that only its retry was recorded. So that the replay may know in time, such a row of a
+    crowded pair and all that was counted there are given twice: once `ahead` of all that they may have a bearing on, the
+    latter first.
     """
     widest = max((window for _, (_, window) in _extremes(history)), default=0)
     was_counted = _is_queued() & F.coalesce("counted", F.lit(False))
     somewhere = F.bool_or(was_counted).over(Window.partitionBy(*_ENVELOPE))
     unrecorded = _is_queued() & ~F.coalesce("counted", F.lit(True)) & ~somewhere
-    looked_at = F.bool_or("unrecorded").over(Window.partitionBy(*_PAIR)) & (F.col("unrecorded") | was_counted)
+    matters = F.bool_or("unrecorded").over(Window.partitionBy(*_PAIR)) & (F.col("unrecorded") | was_counted)
+    looked_at = F.col("crowded") & matters
     latest = F.max(F.when(F.col("order").isNotNull(), F.col("at"))).over(
         Window.partitionBy(*_PAIR).orderBy("order", "at")
     )

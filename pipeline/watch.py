@@ -28,8 +28,9 @@ from pipeline.compact import compact
 from pipeline.findings import REPAIRABLE
 from pipeline.lake import EventLake, named
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
-from pipeline.reconcile import Terms, reconcile
+from pipeline.reconcile import reconcile
 from pipeline.schemas import DIFFERENCE, EventKind
+from pipeline.terms import Terms
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient

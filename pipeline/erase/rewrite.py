@@ -27,7 +27,7 @@ from pipeline.commits import (
     write_parquet,
 )
 from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces, unzipped
-from pipeline.files import filesystem, joined, listed
+from pipeline.files import filesystem, joined, listed, replace_file
 from pipeline.lookup import is_shown
 
 RAW = EVENTS_PREFIX.rstrip("/")
@@ -156,10 +156,8 @@ class Rewriter:
                 stream.write(content)
             return
         target = Path(place)
-        written = target.with_name(f".{target.name}.written")
-        written.write_bytes(content)
         target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
-        written.replace(target)
+        replace_file(target, content)
 
     def delete(self, paths: Iterable[str]) -> None:
         if self.dry_run:

@@ -14,7 +14,7 @@ from pyarrow import parquet as pq
 from clarion.decisions import PushDecision
 from clarion.deliveries import DeliveryRecord, pack
 from pipeline.__main__ import main
-from pipeline.commits import CommitConflict, Manifest, commit, new_commit, read_manifest, write_parquet
+from pipeline.commits import CommitConflict, LakeView, Manifest, commit, new_commit, read_manifest, write_parquet
 from pipeline.completeness import incomplete_hours
 from pipeline.erase.run import Erased, ErasureJournal, erase
 from pipeline.explain.request import ExplainRequest, explain
@@ -101,7 +101,7 @@ def test_an_hour_that_had_nothing_else_can_still_be_judged(tmp_path: Path) -> No
     assert after
     assert (after.lines, after.counted) == (0, 0)
     hour = Period(hour_start(HOUR), hour_start(HOUR) + 1)
-    assert HOUR not in {each.hour for each in incomplete_hours(lake.root, hour, START)}
+    assert HOUR not in {each.hour for each in incomplete_hours(LakeView(lake.root), hour, START)}
 
 
 def test_a_compaction_that_began_before_loses_its_race(lake: SmallLake) -> None:

@@ -24,8 +24,9 @@ from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, LimitSpan, limit_history
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, instant_text
-from pipeline.reconcile import Terms, reconcile, with_caps
+from pipeline.reconcile import reconcile, with_caps
 from pipeline.schemas import EventKind
+from pipeline.terms import Terms
 from tests.pipeline.small_lake import LakeRow, write_rows
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS

@@ -18,8 +18,9 @@ from clarion.storage import OVERSIZE_PREFIX
 from pipeline import replay
 from pipeline.lake import EventLake
 from pipeline.period import HOUR_MS, Period
-from pipeline.reconcile import Terms, reconcile
+from pipeline.reconcile import reconcile
 from pipeline.schemas import EventKind
+from pipeline.terms import Terms
 from pipeline.verify import fetched
 from tests.pipeline.small_lake import write_rows
 

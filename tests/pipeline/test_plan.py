@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 
 from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake
-from pipeline.reconcile import Terms, reconcile
+from pipeline.reconcile import reconcile
+from pipeline.terms import Terms
 from tests.pipeline.conftest import NOW
 
 

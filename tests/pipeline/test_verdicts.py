@@ -126,6 +126,9 @@ HISTORIES: Mapping[str, tuple[list[Row], Found]] = {
     ),
     "two receipts, pushed once": (TWICE, []),
     "two receipts, pushed twice": ([TWICE[0], TWICE[1] | {"found": "queued"}], unexpected(2)),
+    "two receipts, pushed twice and counted by none": (
+        [TWICE[0] | {"counted": False}, TWICE[1] | {"found": "queued", "counted": False}], unexpected(2),
+    ),
     "two receipts, the second pushed": ([TWICE[0] | {"found": None}, TWICE[1] | {"found": "queued"}], []),
     "two receipts, both swallowed": (each(TWICE, found=None), missing(1)),
     "two receipts, one swallowed and one refused wrongly": (

@@ -17,8 +17,8 @@ from clarion.metrics import NAMESPACE, Metric
 from pipeline.commits import Manifest, read_manifest
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, Period
-from pipeline.reconcile import Terms
 from pipeline.schemas import DIFFERENCE
+from pipeline.terms import Terms
 from pipeline.watch import (
     LATE_MS,
     LONGEST_MS,

@@ -17,9 +17,10 @@ from pipeline.cli import JOBS
 from pipeline.completeness import declare_complete
 from pipeline.lake import EventLake
 from pipeline.period import HOUR_MS, Period, instant_text
-from pipeline.reconcile import Findings, Terms, reconcile
+from pipeline.reconcile import Findings, reconcile
 from pipeline.report import report
 from pipeline.schemas import EventKind
+from pipeline.terms import Terms
 from pipeline.verify import Facts, facts
 from tests.pipeline.conftest import copied
 from tests.pipeline.small_lake import write_rows
