@@ -81,14 +81,15 @@ def read_files(lake: EventLake, paths: list[str]) -> dict[str, Manifest]:
     raw = paths_frame(lake.spark, [lake.path(path) for path in paths])
     lines = with_kind(raw.mapInArrow(partial(line_batches, root=lake.root), _LINES)).persist(StorageLevel.DISK_ONLY)
     try:
-        read = lines.where(F.col("path").isNotNull()).select(HOME, "path", "lines", "bytes", "digest").collect()
-        kinds = [row["kind"] for row in lines.select("kind").distinct().where(F.col("kind").isNotNull()).collect()]
-        written = {kind: lake.write_files(kind, _rows(lines, kind)) for kind in kinds}
+        about = lines.select("kind", HOME, "path", "lines", "bytes", "digest").distinct().collect()
+        kinds = {row["kind"] for row in about if row["kind"]}
+        written = {kind: lake.write_files(kind, _rows(lines, kind)) for kind in sorted(kinds)}
     finally:
         lines.unpersist()
     files: dict[str, list[DataFile]] = defaultdict(list)
-    for hour, *file in read:
-        files[hour].append(DataFile(*file))
+    for kind, hour, *file in about:
+        if kind is None:
+            files[hour].append(DataFile(*file))
     return {hour: _checked(_added(hour, files[hour], written)) for hour in files}
 
 
