@@ -3,6 +3,7 @@
 Also the settings of the property tests, and the toy network.
 """
 
+import gc
 from typing import Any
 
 import pytest
@@ -31,6 +32,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return file not in ON_THEIR_OWN, not file.startswith(DEPLOYED), file in LAST
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """What has been imported by now stays: the garbage collector need not go through it again and again."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
