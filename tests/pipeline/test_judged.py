@@ -24,6 +24,7 @@ from pipeline.summary import summarise
 from pipeline.terms import Terms
 from tests.pipeline import reports
 from tests.pipeline.reports import ABOUT
+from tests.pipeline.small_lake import write_rows
 from tests.pipeline.test_page import text_of
 from tests.pipeline.test_xmtp import (  # noqa: F401 - fixtures
     DECIDED,
@@ -34,7 +35,6 @@ from tests.pipeline.test_xmtp import (  # noqa: F401 - fixtures
     decide,
     lake,
     recorded,
-    write,
 )
 
 CLIENT = b"a client"
@@ -99,7 +99,7 @@ def test_the_page_of_a_reconciliation_repeats_its_terms_so_that_replay_finds_the
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The rules changed five seconds before: by default nobody can say what is right, and nothing would be found."""
-    write(lake, EventKind.SUBSCRIPTION, [(START - 5_000, XMTP, OWNER, CLIENT, "apns", "active", None, 1, 1)])
+    write_rows(lake, EventKind.SUBSCRIPTION, [(START - 5_000, XMTP, OWNER, CLIENT, "apns", "active", None, 1, 1)])
     decide(lake, [decided for decided in DECIDED if decided[:2] != (1, OWNER)])
     period = ["--from", instant_text(PERIOD.start), "--to", instant_text(PERIOD.end), "--now", instant_text(NOW)]
     large = str(Path(lake.root).with_name("large"))
