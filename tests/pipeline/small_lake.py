@@ -4,6 +4,7 @@ import gzip
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from operator import itemgetter
 from pathlib import Path
@@ -144,12 +145,9 @@ def write_rows(
     for row in rows:
         by_hour[hour_path(arrived(row))].append(dict(zip(SCHEMAS[kind].names, row, strict=True)))
     for hour, some in by_hour.items():
-        _replace_kind(lake.root, hour, kind, _data_file(lake.root, kind, hour, new_commit(), some))
+        files = (_data_file(lake.root, kind, hour, new_commit(), some),)
+        update(lake.root, hour, partial(_with_kind, kind=kind, files=files))
     lake.view.refresh()
-
-
-def _replace_kind(root: str, hour: str, kind: EventKind, file: DataFile) -> None:
-    update(root, hour, lambda known: replace(known, kinds={**known.kinds, kind: (file,)}))
 
 
 def statement(number: int, *, sender: int = 1, expires_at: int = (1 << 32) - 1) -> bytes:
@@ -178,6 +176,10 @@ def _data_file(root: str, kind: EventKind, hour: str, new: str, rows: Sequence[M
     batch = pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(SCHEMAS[kind]))
     named = batch.rename_columns([file_name(column) for column in batch.column_names])
     return write_parquet(root, data_folder(kind, hour, new), [named])
+
+
+def _with_kind(known: Manifest, kind: EventKind, files: tuple[DataFile, ...]) -> Manifest:
+    return replace(known, kinds={**known.kinds, kind: files})
 
 
 def _by_kind(events: Iterable[Event]) -> Mapping[str, list[dict[str, Any]]]:
