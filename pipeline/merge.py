@@ -30,8 +30,7 @@ def merge_small_files(lake: EventLake, arrived: Period) -> None:
     for hour in hours:
         with suppress(CommitConflict):
             commit(lake.root, _merged(hour, written), hour.commit)
-    if hours:
-        lake.view.refresh()
+    lake.view.refresh()
 
 
 def crowded(hour: Manifest) -> Kinds:
