@@ -109,7 +109,8 @@ class PushDevice(ABC):
     @property
     def request(self) -> dict[str, str]:
         """The fields of its registration with the bouncer."""
-        return {"realm_uuid": str(self.realm.uuid), **self.identity, **asdict(self.registration)}
+        sealed = asdict(self.registration) if self.registration else {}
+        return {"realm_uuid": str(self.realm.uuid), **self.identity, **sealed}
 
     def confirm(self, answer: JsonObject) -> None:  # noqa: ARG002 - one generation has nothing to read in it
         self.registration, self.status = None, DeviceStatus.ACTIVE

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from local.zulip_bouncer import RETRIED, BouncerRefusalError, BouncerUnavailableError, Fault, InterruptedTransport
-from tests.local.zulip_bouncer_answers import ORG_ID, ORG_KEY, Answering, error, success
+from tests.local.zulip_bouncer_answers import ORG_ID, ORG_KEY, Answer, Answering, error, success
 
 REALM = UUID("f2a1c0de-0000-4000-8000-000000000001")
 STATUS = success(last_realm_count_id=0, last_installation_count_id=0, last_realmauditlog_id=0)
@@ -67,7 +67,9 @@ async def test_pages_of_the_expired_are_asked_for_until_there_is_no_cursor() -> 
     [error("", 500), error("INTERNAL_SERVER_ERROR", 503), httpx.ConnectError("no"), httpx.ReadTimeout("no")]
     + [error(code, 403) for code in sorted(RETRIED)],
 )
-async def test_no_answer_a_fault_of_the_bouncer_and_what_an_administrator_mends_are_temporary(answer: object) -> None:
+async def test_no_answer_a_fault_of_the_bouncer_and_what_an_administrator_mends_are_temporary(
+    answer: Answer | Exception,
+) -> None:
     answering = Answering(answer)
 
     with pytest.raises(BouncerUnavailableError):
@@ -75,7 +77,7 @@ async def test_no_answer_a_fault_of_the_bouncer_and_what_an_administrator_mends_
 
 
 @pytest.mark.parametrize("answer", [error("REQUEST_EXPIRED"), error("RATE_LIMIT_HIT", 429)])
-async def test_any_other_error_is_final_and_known_by_its_code(answer: tuple[int, dict[str, str]]) -> None:
+async def test_any_other_error_is_final_and_known_by_its_code(answer: Answer) -> None:
     with pytest.raises(BouncerRefusalError) as refusal:
         await Answering(answer).bouncer().notify(REALM, {})
 
