@@ -57,11 +57,12 @@ class RegistrationError(ValueError):
 
 @dataclass(frozen=True)
 class PushRegistration:
-    """A device's token, in the case in which it came; `ios_app_id` is None for FCM."""
+    """A device's token, in the case in which it came; `ios_app_id` is None for FCM. `sealed_at` is in UNIX seconds."""
 
     token: str = field(repr=False)
     token_kind: Literal["apns", "fcm"]
     ios_app_id: str | None
+    sealed_at: float
 
 
 class _Sealed(BaseModel):
@@ -75,8 +76,9 @@ class _Sealed(BaseModel):
     token_kind: Literal["apns", "fcm"]
     ios_app_id: str | None = None
 
-    def opened(self) -> PushRegistration:
-        return PushRegistration(self.token, self.token_kind, self._app() if self._is_apns else None)
+    @property
+    def app(self) -> str | None:
+        return self._app() if self._is_apns else None
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Self:
@@ -137,7 +139,7 @@ def open_registration(
         raise RegistrationError(RegistrationCode.BAD_REQUEST)
     if now - read.sealed_at > LIVENESS_TIMEOUT:
         raise RegistrationError(RegistrationCode.REQUEST_EXPIRED)
-    return read.opened()
+    return PushRegistration(read.token, read.token_kind, read.app, read.sealed_at)
 
 
 def token_id_of(token: str) -> str:
