@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 ID_BYTES = 32
 STATEMENTS = "statements"
 XMTP = "xmtp"
+ZULIP = "zulip"
 NETWORKS = {
     STATEMENTS: "clarion.networks.statements.network",
     XMTP: "clarion.networks.xmtp.network",
+    ZULIP: "clarion.networks.zulip.network",
 }
 """By a network's name, the module whose `NETWORK` speaks for it."""
 
@@ -104,10 +106,14 @@ def background_fcm(data: dict[str, str]) -> FcmMessage:
 
 
 class Payload[Body](NamedTuple):
-    """What one channel sends for one push: bytes, or for FCM a message. A truncated one is without its content."""
+    """What one channel sends for one push: bytes, or for FCM a message. A truncated one is without its content.
+
+    `priority` is the one that APNs is asked for, if it is not the usual one; an FCM message has its own.
+    """
 
     body: Body
     truncated: bool
+    priority: int | None = None
 
 
 type Row = Mapping[str, Any]
