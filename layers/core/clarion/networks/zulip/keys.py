@@ -14,8 +14,6 @@ from typing import Self
 from nacl.public import PrivateKey, PublicKey
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-BOUNCER_SECRET = "zulip-bouncer"  # noqa: S105 - a name, not a secret
-
 
 class BouncerKey(BaseModel):
     """One pair; `private` is None once it is retired."""
