@@ -102,7 +102,9 @@ def test_what_is_said_of_its_earlier_life_does_not_end_it(connection: Connection
 
     assert not declare_dead(connection, first_life, Death("Unregistered", NOW + 3))
 
-    assert find_subscription(DEVICE, ["status"])
+    revived = find_subscription(DEVICE)
+    assert revived
+    assert revived.status == SubscriptionStatus.ACTIVE
     assert holders() == {DEVICE}
 
 

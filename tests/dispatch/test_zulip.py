@@ -81,12 +81,13 @@ def test_the_topic_is_that_of_the_registrations_app(device: Device, fleet: Any, 
 
 
 def test_a_repeated_push_has_the_same_id_and_takes_the_place_of_the_first(
-    device: Device, worker: Any, queue: Any, apns: Apns
+    device: Device, worker: Any, queue: Any, apns: Apns, clock: Any
 ) -> None:
     named = device()
     for _ in range(2):
         put(queue, named, ApnsBody(content=CONTENT))
         worker.work()
+        clock.advance(600)
     first, again = (received.headers for received in apns.received)
     assert first["apns-id"] == again["apns-id"]
     assert first["apns-collapse-id"] == again["apns-collapse-id"]
