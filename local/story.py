@@ -173,8 +173,7 @@ STORY = (
     ),
     Scene(
         "Zulip: a new bouncer key",
-        "The operator makes a key for the app's next release. Phones with either release register, one with a key that "
-        "never was is asked to update.",
+        "The operator makes a key for the app's next release; phones with that one and the one before both register.",
         a_new_bouncer_key,
     ),
     Scene(

@@ -19,8 +19,8 @@ from local.system import PATIENCE, System
 from local.zulip_bouncer import BouncerRefusalError, BouncerUnavailableError, Fault
 from local.zulip_client import Account, DocumentAccount, Notice, Phone, Release, ShippedAccount
 from local.zulip_devices import DeviceStatus, Realm, TokenKind
-from local.zulip_server import LIVENESS_TIMEOUT_S
-from local.zulip_story import SelfHosted, pushes_to, self_hosted, until_removed
+from local.zulip_server import LIVENESS_TIMEOUT_S, new_org_key
+from local.zulip_story import SelfHosted, operate, pushes_to, self_hosted, until_removed
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
@@ -170,6 +170,8 @@ async def test_a_token_that_is_registered_after_its_end_is_pushed_to_again(
     account = await site.register(generation, realm, phone)
     await site.server.notify(realm, {"type": "test"})
     await until_removed(site.server, account)
+    # A registration has its time in whole seconds, and has to be later than the end.
+    await asyncio.sleep(1)
 
     await account.refresh()
     await site.server.until_registered()
@@ -246,14 +248,15 @@ async def test_a_server_that_has_not_joined_is_refused_until_it_has(system: Syst
 
 
 async def test_a_server_may_replace_its_key_and_leave(site: SelfHosted, realm: Realm) -> None:
-    bouncer = site.server.bouncer
+    bouncer, hostname, contact = site.server.bouncer, site.server.hostname, "admin@example.org"
 
-    await bouncer.register_server(site.server.hostname, "admin@example.org", new_org_key=uuid4().hex * 2)
+    assert not await bouncer.register_server(hostname, contact, new_org_key=new_org_key())
     await site.server.report_realms()
     await bouncer.deactivate_server()
 
-    with pytest.raises((BouncerRefusalError, BouncerUnavailableError)):
-        await bouncer.notify(realm.uuid, {"push_requests": []})
+    with pytest.raises(BouncerRefusalError) as refusal:
+        await bouncer.register_server(hostname, contact)
+    assert refusal.value.code == "REALM_DEACTIVATED"
 
 
 @pytest.mark.parametrize("field", ["encrypted_data", "push_key_id"])
@@ -283,3 +286,17 @@ async def test_the_unencrypted_protocol_is_not_offered(site: SelfHosted, route: 
         await site.server.bouncer.call("POST", f"push/{route}", json={})
 
     assert refusal.value.code
+
+
+async def test_an_operator_lets_a_server_in(system: System) -> None:
+    async with self_hosted(system, "invited.example.org") as site:
+        await asyncio.to_thread(operate, system, "server", "add", str(site.org_id), "--devices", "1")
+        realm = site.server.add_realm("Engineering")
+        await site.server.join()
+        await site.register(ShippedAccount, realm, phone_of(site, "b2" * 32))
+
+        [device] = await asyncio.to_thread(site.devices)
+        second = await site.register(ShippedAccount, realm, phone_of(site, "b3" * 32))
+
+    assert site.server.statuses(realm, second.user_id)[second.name] is DeviceStatus.FAILED
+    assert device
