@@ -105,7 +105,8 @@ class Subscription(Model):
 class Token(Model):
     """Says to which one subscription of a holder a token belongs; written in one transaction with it.
 
-    A holder is a network: the same token may wake its phone for several, and its death ends all their subscriptions.
+    A holder is a network, or one subscription of a network: see `clarion.tokens.holder_of`. The same token may wake its
+    phone for several, and its death ends all their subscriptions.
     """
 
     class Meta:

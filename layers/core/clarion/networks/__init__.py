@@ -126,7 +126,8 @@ class Network(Protocol):
     `channels` are those by which its subscriptions may be reached, where they are deployed: it has a payload for each.
     `limit` is the default for a sender and a client, if there is one. A network with `secret_conditions` has its rules'
     conditions recorded in the lake by a digest alone. Where envelopes are not `signed`, `verify` proves
-    nothing. `body` is the model of a push message's body.
+    nothing. Subscriptions of an `additive` network name themselves, and hold a token beside any others: they neither take
+    it from one nor keep it from one. `body` is the model of a push message's body.
     """
 
     name: str
@@ -135,6 +136,7 @@ class Network(Protocol):
     limit: Limit | None
     secret_conditions: bool
     signed: bool
+    additive: bool
     body: "type[BaseModel]"
     needs: "Needs"
 

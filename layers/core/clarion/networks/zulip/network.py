@@ -7,8 +7,8 @@ from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
 from clarion.networks import ZULIP, Command, Envelope, FcmMessage, Malformed, Payload, Receiver, Rule
-from clarion.networks.needs import Needs
 from clarion.networks.zulip import payload
+from clarion.networks.zulip.needs import NEEDS
 
 
 class Zulip:
@@ -20,8 +20,9 @@ class Zulip:
     limit: Limit | None = None
     secret_conditions = False
     signed = False
+    additive = True
     body = payload.ZulipBody
-    needs = Needs()
+    needs = NEEDS
     body_of_row = None
 
     def decode(self, _raw: bytes) -> Envelope:

@@ -20,6 +20,7 @@ from clarion.channels import Channel
 from clarion.decisions import Purpose, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import ZULIP, FcmMessage, Payload, Receiver
+from clarion.networks.zulip.devices import ID_RANGE
 
 CHANNELS = (Channel.APNS, Channel.FCM)
 KEPT_S = 28 * 86_400
@@ -48,7 +49,7 @@ class ProposedContent(BaseModel):
 
     model_config = _FROZEN
 
-    push_account_id: int = Field(ge=-(1 << 63), lt=1 << 64)
+    push_account_id: int = Field(ge=ID_RANGE.start, lt=ID_RANGE.stop)
     encrypted_content: Sealed
 
     @property
