@@ -2,14 +2,14 @@
 
 So whoever registers one twice, or twice at once, writes one row, and `notify` finds it without looking anything up.
 
-    shipped     SHA-256(domain ++ 1 ++ server ++ realm ++ token_id)                         16, 16 and 8 bytes
-    proposal    SHA-256(domain ++ 2 ++ server ++ realm ++ hash of token ++ push_account_id) 16, 16, 32 and 8 bytes
+    shipped     SHA-256(domain ++ 1 ++ server ++ realm ++ token_id)                         16, 16 and 9 bytes
+    proposal    SHA-256(domain ++ 2 ++ server ++ realm ++ hash of token ++ push_account_id) 16, 16, 32 and 9 bytes
 
 What the subscription's row has no attribute for is in its `network_data`:
 
-    profile (1 byte) ++ realm (16) ++ token_id or push_account_id (8, signed) ++ bouncer key (8) ++ sealed_at (8)
+    profile (1 byte) ++ realm (16) ++ token_id or push_account_id (9) ++ bouncer key (8) ++ sealed_at (8)
 
-All numbers are big-endian.
+All numbers are big-endian. One of 64 bits is signed to Zulip, but not to each client: 9 bytes, signed, hold both.
 """
 
 import struct
@@ -20,10 +20,9 @@ from uuid import UUID
 
 KEY_PREFIX_BYTES = 8
 """So much of a bouncer's public key tells it from the others."""
-ID_RANGE = range(-(1 << 63), 1 << 63)
-"""Of `token_id` and `push_account_id`, as Zulip stores both."""
+NUMBER_BYTES = 9
 _DOMAIN = b"clarion zulip device\0"
-_PACKED = struct.Struct(f">B16sq{KEY_PREFIX_BYTES}sQ")
+_PACKED = struct.Struct(f">B16s{NUMBER_BYTES}s{KEY_PREFIX_BYTES}sQ")
 
 
 class Profile(IntEnum):
@@ -49,19 +48,17 @@ class DeviceData:
 
 
 def device_id(server: UUID, realm: UUID, token_id: int) -> str:
-    """Of a shipped registration. Raises `OverflowError` for what is not in `ID_RANGE`."""
-    return _uuid(Profile.SHIPPED, server.bytes + realm.bytes + _int64(token_id))
+    """Of a shipped registration. Raises `OverflowError` for a number of more than 64 bits and a sign."""
+    return _uuid(Profile.SHIPPED, server.bytes + realm.bytes + _bytes(token_id))
 
 
 def device_id_of_account(server: UUID, realm: UUID, token_hash: bytes, push_account_id: int) -> str:
-    """Of a proposed registration; `token_hash` is the token's SHA-256. Raises as `device_id` does, and `ValueError`."""
-    if len(token_hash) != sha256().digest_size:
-        raise ValueError("not a SHA-256")
-    return _uuid(Profile.PROPOSED, server.bytes + realm.bytes + token_hash + _int64(push_account_id))
+    """Of a proposed registration; `token_hash` is the token's SHA-256. Raises `OverflowError` as `device_id` does."""
+    return _uuid(Profile.PROPOSED, server.bytes + realm.bytes + token_hash + _bytes(push_account_id))
 
 
 def pack(data: DeviceData) -> bytes:
-    return _PACKED.pack(data.profile, data.realm.bytes, data.number, data.key_prefix, data.sealed_at)
+    return _PACKED.pack(data.profile, data.realm.bytes, _bytes(data.number), data.key_prefix, data.sealed_at)
 
 
 def unpack(packed: bytes) -> DeviceData:
@@ -70,7 +67,9 @@ def unpack(packed: bytes) -> DeviceData:
         profile, realm, number, key_prefix, sealed_at = _PACKED.unpack(packed)
     except struct.error:
         raise ValueError("not a device's data") from None
-    return DeviceData(Profile(profile), UUID(bytes=realm), number, key_prefix, sealed_at)
+    return DeviceData(
+        Profile(profile), UUID(bytes=realm), int.from_bytes(number, signed=True), key_prefix, sealed_at
+    )
 
 
 def _uuid(profile: Profile, fixed: bytes) -> str:
@@ -78,5 +77,5 @@ def _uuid(profile: Profile, fixed: bytes) -> str:
     return str(UUID(bytes=digest[:16], version=5))
 
 
-def _int64(number: int) -> bytes:
-    return number.to_bytes(8, signed=True)
+def _bytes(number: int) -> bytes:
+    return number.to_bytes(NUMBER_BYTES, signed=True)

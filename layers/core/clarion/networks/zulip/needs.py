@@ -14,7 +14,7 @@ BOUNCER_KEYS_UNKNOWN = "bouncer_keys_unknown"
 """Registrations that were sealed to a key that is not, or no longer, the bouncer's."""
 
 ROOT = "/api/v1/remotes"
-_LEGACY = ("register", "unregister", "unregister/all", "notify", "test_notification")
+LEGACY = ("register", "unregister", "unregister/all", "notify", "test_notification")
 
 NEEDS = Needs(
     tables=(Table(SERVERS, ("server_uuid", "S")), Table(REALMS, ("realm_uuid", "S"))),
@@ -27,7 +27,7 @@ NEEDS = Needs(
         Route("POST", f"{ROOT}/server/deactivate", Auth.SERVER),
         Route("POST", f"{ROOT}/server/analytics", Auth.SERVER),
         Route("GET", f"{ROOT}/server/analytics/status", Auth.SERVER),
-        *(Route("POST", f"{ROOT}/push/{name}", Auth.SERVER) for name in _LEGACY),
+        *(Route("POST", f"{ROOT}/push/{name}", Auth.SERVER) for name in LEGACY),
         Route("GET", f"{ROOT}/{{proxy+}}", Auth.PUBLIC),
         Route("POST", f"{ROOT}/{{proxy+}}", Auth.PUBLIC),
     ),
