@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Self
 
 from clarion.networks import STATEMENTS, XMTP, ZULIP
-from clarion.networks.zulip.keys import BOUNCER_SECRET, BouncerKeys
+from clarion.networks.zulip.keys import BouncerKeys
+from clarion.networks.zulip.needs import BOUNCER_SECRET
 from local import keys, page, tls
 from local.apns import Apns
 from local.emulator import EmulatedDeployment
