@@ -55,10 +55,13 @@ class Notice(Enum):
 
 @dataclass(frozen=True)
 class Release:
-    """Of the app: the bouncer's public key that it came with, in base64, and what Apple knows it by."""
+    """Of the app: the bouncer's public key that it came with, in base64, and what Apple knows it by.
+
+    The document's registrations name no app, and so mean Zulip's own; only another one has to.
+    """
 
     bouncer_public_key: str
-    ios_app_id: str
+    ios_app_id: str | None = None
 
 
 class Phone:
@@ -79,8 +82,10 @@ class Phone:
             await account.start_afresh()
 
     def seal(self, registration: JsonObject) -> SealedRegistration:
-        """With the token and its kind, for the bouncer alone."""
+        """With the token, its kind and the app that it is for, for the bouncer alone."""
         sealed = {"token_kind": self.kind, "token": self.token, **registration}
+        if self.kind is TokenKind.APNS and self.release.ios_app_id:
+            sealed["ios_app_id"] = self.release.ios_app_id
         public_key = self.release.bouncer_public_key
         box = SealedBox(PublicKey(b64decode(public_key)))
         return SealedRegistration(b64encode(box.encrypt(json.dumps(sealed).encode())).decode(), public_key)
@@ -216,12 +221,11 @@ class ShippedAccount(Account):
 
     @override
     def device(self) -> KeyedDevice:
-        app = {"ios_app_id": self.phone.release.ios_app_id} if self.phone.kind is TokenKind.APNS else {}
         return KeyedDevice(
             realm=self.realm,
             user_id=self.user_id,
             token_kind=self.phone.kind,
-            registration=self.phone.seal({"timestamp": int(self.phone.now()), **app}),
+            registration=self.phone.seal({"timestamp": int(self.phone.now())}),
             device_id=self.device_id,
             push_key_id=self.push_key_id,
             push_key=b64encode(KEY_PREFIX + self._key).decode(),

@@ -63,7 +63,9 @@ def pushed(device: PushDevice, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def test_the_token_is_sealed_for_the_bouncer_as_the_document_has_it(clock: Clock) -> None:
-    device = Setting(clock, Answering()).account(DocumentAccount).device()
+    setting = Setting(clock, Answering())
+    setting.phone.release = Release(PUBLIC_KEY)
+    device = setting.account(DocumentAccount).device()
 
     assert unsealed(device) == {
         "token_kind": "apns",

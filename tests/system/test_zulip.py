@@ -52,7 +52,8 @@ async def test_what_a_server_sends_is_read_by_the_phone_alone(
     system: System, site: SelfHosted, realm: Realm, generation: type[Account], kind: TokenKind, token: str
 ) -> None:
     phone = phone_of(site, token[:-1] + str(len(generation.__name__) % 10), kind)
-    await site.register(generation, realm, phone)
+    account = await site.register(generation, realm, phone)
+    assert site.server.statuses(realm, account.user_id) == {account.name: DeviceStatus.ACTIVE}
 
     queued = await site.server.notify(realm, {"type": "message", "content": "for your eyes only"})
     [push] = await pushes_to(system, phone)
