@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from clarion.channels import Channel
-from clarion.networks import NETWORKS, STATEMENTS, XMTP, network
+from clarion.networks import NETWORKS, STATEMENTS, XMTP, ZULIP, network
 from clarion.networks.needs import Nodes
 from clarion.settings import EMULATED_STAGE
 from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
@@ -118,7 +118,7 @@ DEV = PROD.model_copy(
 EMULATOR = PROD.model_copy(
     update={
         **_FEW,
-        "networks": (STATEMENTS, XMTP),
+        "networks": (STATEMENTS, XMTP, ZULIP),
         "channels": tuple(Channel),
         # Nothing is there: its stand-in takes its place.
         "webhook_url": "https://webhook.clarion.localhost/",
