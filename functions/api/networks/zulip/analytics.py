@@ -37,16 +37,16 @@ class ReportedRealm(Arguments):
         return RealmState.DEACTIVATED if self.deactivated else RealmState.ACTIVE
 
 
-Rows = Json[Annotated[list[ReportedRow], at_most(MOST_ROWS)]]
+Rows = Json[Annotated[tuple[ReportedRow, ...], at_most(MOST_ROWS)]]
 
 
 class ReportArguments(Arguments):
     """Each field of the form is JSON of its own."""
 
-    realm_counts: Rows = []
-    installation_counts: Rows = []
-    realmauditlog_rows: Rows | None = None
-    realms: Json[Annotated[list[ReportedRealm], at_most(MOST_REALMS)]] | None = None
+    realm_counts: Rows = ()
+    installation_counts: Rows = ()
+    realmauditlog_rows: Rows = ()
+    realms: Json[Annotated[tuple[ReportedRealm, ...], at_most(MOST_REALMS)]] = ()
 
 
 def status(call: ServerCall) -> Mapping[str, Any]:
@@ -60,16 +60,16 @@ def status(call: ServerCall) -> Mapping[str, Any]:
 
 def report(call: ServerCall) -> Mapping[str, Any]:
     asked = call.body(ReportArguments)
-    _write_realms(call, asked.realms or [])
+    _write_realms(call, asked.realms)
     _note_progress(call.server, asked)
-    return {"realms": {str(realm.uuid): {**CAN_PUSH, "can_push": not realm.deactivated} for realm in asked.realms or ()}}
+    return {"realms": {str(realm.uuid): {**CAN_PUSH, "can_push": not realm.deactivated} for realm in asked.realms}}
 
 
 def _note_progress(server: Server, asked: ReportArguments) -> None:
     reported = (
         (Server.last_realm_count_id, server.last_realm_count_id, asked.realm_counts),
         (Server.last_installation_count_id, server.last_installation_count_id, asked.installation_counts),
-        (Server.last_realmauditlog_id, server.last_realmauditlog_id, asked.realmauditlog_rows or ()),
+        (Server.last_realmauditlog_id, server.last_realmauditlog_id, asked.realmauditlog_rows),
     )
     newest = [(column, before, max((row.id for row in rows), default=0)) for column, before, rows in reported]
     if actions := [column.set(last) for column, before, last in newest if last > before]:

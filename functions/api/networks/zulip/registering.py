@@ -28,7 +28,16 @@ from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
 from clarion.events import SubscriptionChanged
 from clarion.networks import ZULIP
-from clarion.networks.zulip.devices import KEY_PREFIX_BYTES, DeviceData, Profile, device_id, device_id_of_account, pack, unpack
+from clarion.networks.zulip.devices import (
+    ID_RANGE,
+    KEY_PREFIX_BYTES,
+    DeviceData,
+    Profile,
+    device_id,
+    device_id_of_account,
+    pack,
+    unpack,
+)
 from clarion.networks.zulip.needs import BOUNCER_KEYS_UNKNOWN, REGISTRATIONS_STALE
 from clarion.networks.zulip.registration import PushRegistration, RegistrationCode, RegistrationError
 from clarion.subscriptions import Registration
@@ -49,7 +58,7 @@ class DeviceArguments(Arguments):
     encrypted_push_registration: str = Field(repr=False)
     bouncer_public_key: str
     token_id: str | None = None
-    push_account_id: Annotated[int, Field(ge=-(1 << 63), lt=1 << 64)] | None = None
+    push_account_id: Annotated[int, Field(ge=ID_RANGE.start, lt=ID_RANGE.stop)] | None = None
 
     @model_validator(mode="after")
     def _of_one_profile(self) -> Self:

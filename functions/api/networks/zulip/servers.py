@@ -21,17 +21,17 @@ from clarion.tables import refused
 OF_ALL = Rate(60, 60)
 """Registrations of servers, whoever sends them: nobody needs to be known for one."""
 
-OrgKey = Annotated[str, Field(min_length=KEY_LENGTH, max_length=KEY_LENGTH, repr=False)]
+OrgKey = Annotated[str, Field(min_length=KEY_LENGTH, max_length=KEY_LENGTH)]
 
 
 class ServerArguments(Arguments):
     """With `new_org_key`, that is the server's from now on."""
 
     zulip_org_id: UUID
-    zulip_org_key: OrgKey
+    zulip_org_key: OrgKey = Field(repr=False)
     hostname: Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+(:[0-9]{1,5})?$", max_length=128)]
     contact_email: Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+$", max_length=254)]
-    new_org_key: OrgKey | None = None
+    new_org_key: OrgKey | None = Field(default=None, repr=False)
 
 
 def register_server(call: PublicCall) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ What the subscription's row has no attribute for is in its `network_data`:
 
     profile (1 byte) ++ realm (16) ++ token_id or push_account_id (9) ++ bouncer key (8) ++ sealed_at (8)
 
-All numbers are big-endian. One of 64 bits is signed to Zulip, but not to each client: 9 bytes, signed, hold both.
+All numbers are big-endian; those of devices are signed.
 """
 
 import struct
@@ -20,6 +20,8 @@ from uuid import UUID
 
 KEY_PREFIX_BYTES = 8
 """So much of a bouncer's public key tells it from the others."""
+ID_RANGE = range(-(1 << 63), 1 << 64)
+"""Of `token_id` and `push_account_id`: 64 bits, which are signed to Zulip, but not to each client."""
 NUMBER_BYTES = 9
 _DOMAIN = b"clarion zulip device\0"
 _PACKED = struct.Struct(f">B16s{NUMBER_BYTES}s{KEY_PREFIX_BYTES}sQ")
@@ -48,7 +50,7 @@ class DeviceData:
 
 
 def device_id(server: UUID, realm: UUID, token_id: int) -> str:
-    """Of a shipped registration. Raises `OverflowError` for a number of more than 64 bits and a sign."""
+    """Of a shipped registration. Raises `OverflowError` for what is far from `ID_RANGE`."""
     return _uuid(Profile.SHIPPED, server.bytes + realm.bytes + _bytes(token_id))
 
 
@@ -67,9 +69,7 @@ def unpack(packed: bytes) -> DeviceData:
         profile, realm, number, key_prefix, sealed_at = _PACKED.unpack(packed)
     except struct.error:
         raise ValueError("not a device's data") from None
-    return DeviceData(
-        Profile(profile), UUID(bytes=realm), int.from_bytes(number, signed=True), key_prefix, sealed_at
-    )
+    return DeviceData(Profile(profile), UUID(bytes=realm), int.from_bytes(number, signed=True), key_prefix, sealed_at)
 
 
 def _uuid(profile: Profile, fixed: bytes) -> str:
