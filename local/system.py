@@ -290,7 +290,7 @@ def task_variables(
     commands = {name: outputs.queue_url(COMMAND_QUEUES[name]) for name in TAKING_COMMANDS if name in networks}
     settings = {
         "stage": EMULATOR.stage,
-        "networks": ",".join(networks),
+        "networks": ",".join(name for name in EMULATOR.followed_networks if name in networks),
         "command_queues": json.dumps(commands),
         "envelopes_queue_url": outputs.envelopes_queue_url,
         "oversize_bucket": outputs.oversize_bucket,

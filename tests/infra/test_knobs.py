@@ -19,13 +19,14 @@ from aws_lambda_powertools import Logger
 from pydantic import BaseModel
 
 from api.networks.xmtp.settings import XmtpSettings
+from api.networks.zulip.settings import ZulipSettings
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
 from clarion.channels import CHANNELS
 from clarion.event_log import EventLog
 from clarion.events import Event, LimitsLoaded
 from clarion.limiter import Limit
 from clarion.metrics import metrics_of
-from clarion.networks import NETWORKS, STATEMENTS, XMTP
+from clarion.networks import NETWORKS, STATEMENTS, XMTP, ZULIP
 from clarion.networks.settings import WorkerSettings
 from clarion.settings import Settings
 from cleanup.handler import CleanupSettings
@@ -58,6 +59,7 @@ SETTINGS: Mapping[str, type[Settings]] = {
     f"{TOY}-worker": WorkerSettings,
     f"{XMTP}-router": XmtpSettings,
     f"{XMTP}-worker": XmtpWorkerSettings,
+    f"{ZULIP}-router": ZulipSettings,
 }
 FOUND_BY = {
     "functions": ("AWS::Lambda::Function", "FunctionName"),
@@ -166,6 +168,7 @@ ALLOWANCE = {
     "rules_per_minute": 9_000,
     "looks_per_minute": 7,
 }
+SERVERS = {"server_policy": "open", "devices_per_server": 31, "pushes_per_minute": 32}
 FOLLOWING = {
     "first_replay": "handle",
     "initial_replay_seconds": 11.5,
@@ -240,13 +243,14 @@ CHANGES: Mapping[str, Change] = {
     "assets_bucket": same("assets", "functions.*.Code.S3Bucket", "entry_bucket"),
     "tls_only": Change(False, {"tls_policies": 0}),
     "networks": Change(
-        [STATEMENTS, TOY, XMTP],
+        [STATEMENTS, TOY, XMTP, ZULIP],
         {
-            "settings.api.networks": [STATEMENTS, TOY, XMTP],
-            "settings.ingest.networks": [STATEMENTS, TOY, XMTP],
+            "settings.api.networks": [STATEMENTS, TOY, XMTP, ZULIP],
+            "settings.ingest.networks": [STATEMENTS, XMTP],
             "settings.xmtp-router.network": XMTP,
             "settings.xmtp-worker.network": XMTP,
             "settings.toy-worker.network": TOY,
+            "settings.zulip-router.network": ZULIP,
             "routes.POST /v1/toys": True,
         },
     ),
@@ -335,6 +339,7 @@ CHANGES: Mapping[str, Change] = {
     ),
     "api.serve_docs": Change(True, {"settings.api.serve_docs": True, "routes.GET /docs": True}),
     **{f"api.allowance.{name}": same(value, f"settings.api.{name}") for name, value in ALLOWANCE.items()},
+    **{f"api.servers.{name}": same(value, f"settings.zulip-router.{name}") for name, value in SERVERS.items()},
     "api.pushes_per_minute": same(7, "settings.api.direct_push.pushes_per_minute"),
     "api.pushes_per_token_per_minute": same(6, "settings.api.direct_push.pushes_per_token_per_minute"),
     "api.apns_environment": same("sandbox", "settings.xmtp-router.environment"),

@@ -12,7 +12,6 @@ from clarion.channels import CHANNELS, Channel
 from clarion.decisions import Purpose, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import Payload, Receiver
-from clarion.networks.zulip.devices import ID_RANGE
 from clarion.networks.zulip.network import NETWORK
 from clarion.networks.zulip.payload import (
     KEPT_S,
@@ -38,7 +37,7 @@ contents = st.one_of(
     st.builds(ShippedContent, push_key_id=st.integers(0, 2**32 - 1), encrypted_data=st.text(min_size=1)),
     st.builds(
         ProposedContent,
-        push_account_id=st.integers(ID_RANGE.start, ID_RANGE.stop - 1),
+        push_account_id=st.integers(-(1 << 63), (1 << 64) - 1),
         encrypted_content=st.text(min_size=1),
     ),
 )
@@ -177,8 +176,8 @@ def test_a_phone_shows_nothing_by_itself_but_the_fixed_title(aps: dict[str, Any]
         {"content": {"push_key_id": 2**32, "encrypted_data": "c2VhbGVk"}},
         {"content": {"push_key_id": 1, "encrypted_data": ""}},
         {"content": {"push_key_id": 1, "encrypted_content": "c2VhbGVk"}},
-        {"content": {"push_account_id": ID_RANGE.stop, "encrypted_content": "c2VhbGVk"}},
-        {"content": {"push_account_id": ID_RANGE.start - 1, "encrypted_content": "c2VhbGVk"}},
+        {"content": {"push_account_id": 1 << 64, "encrypted_content": "c2VhbGVk"}},
+        {"content": {"push_account_id": -(1 << 63) - 1, "encrypted_content": "c2VhbGVk"}},
         {"content": {**SHIPPED.model_dump(), **PROPOSED.model_dump()}},
         {"priority": 7},
         {"push_type": "voip"},

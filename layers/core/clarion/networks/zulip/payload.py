@@ -20,7 +20,6 @@ from clarion.channels import Channel
 from clarion.decisions import Purpose, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import ZULIP, FcmMessage, Payload, Receiver
-from clarion.networks.zulip.devices import ID_RANGE
 
 CHANNELS = (Channel.APNS, Channel.FCM)
 KEPT_S = 28 * 86_400
@@ -45,11 +44,11 @@ class ShippedContent(BaseModel):
 
 
 class ProposedContent(BaseModel):
-    """As the proposal has it: `push_account_id`, 64 bits of the client's choice, names its key pair."""
+    """As the proposal has it: `push_account_id`, 64 bits with or without a sign, names its key pair."""
 
     model_config = _FROZEN
 
-    push_account_id: int = Field(ge=ID_RANGE.start, lt=ID_RANGE.stop)
+    push_account_id: int = Field(ge=-(1 << 63), lt=1 << 64)
     encrypted_content: Sealed
 
     @property
