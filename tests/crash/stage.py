@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from moto import mock_aws
 
 from tests.crash import (
+    bouncing,
     dispatching,
     harness,
     hourly,
@@ -34,6 +35,7 @@ SCENARIOS = (
     "xmtp",
     "installing",
     "hourly",
+    "bouncing",
     "scheduling",
     "scheduling late",
     "takeover",
@@ -76,6 +78,7 @@ def _in_process(name: str, environment: dict[str, str]) -> Scenario:
         "xmtp": lambda: messaging.scenario(environment),
         "installing": installing.scenario,
         "hourly": hourly.scenario,
+        "bouncing": bouncing.scenario,
         "takeover": lambda: proving.scenario(replaces=False),
         "another token": lambda: proving.scenario(replaces=True),
         "late events": late_events.scenario,

@@ -7,6 +7,7 @@ import pytest
 
 from clarion.rulesets import RuleSet
 from tests.crash import (
+    bouncing,
     dispatching,
     harness,
     hourly,
@@ -73,6 +74,10 @@ def test_a_message_of_xmtp_wakes_whom_it_should(environment: dict[str, str]) -> 
 
 def test_an_installation_of_xmtp_is_registered_and_subscribed(environment: dict[str, str]) -> None:
     assert failures(installing.scenario(), every=SAMPLE) == []
+
+
+def test_a_device_of_zulip_is_registered_pushed_to_and_revived(environment: dict[str, str]) -> None:
+    assert failures(bouncing.scenario(), every=SAMPLE) == []
 
 
 def test_what_is_due_in_an_hour_is_done(environment: dict[str, str]) -> None:

@@ -152,7 +152,7 @@ def size(field: str, functions: Sequence[str], memory_mb: int, timeout_s: int) -
     }
 
 
-CALLED_BY_CLIENTS = {"api", "authorizer", f"{XMTP}-router", f"{TOY}-router"}
+CALLED_BY_CLIENTS = {"api", "authorizer", *(f"{name}-router" for name in (XMTP, TOY, ZULIP))}
 """Functions whose errors `api-failing` counts."""
 WITHOUT_RECEIVES = {"cleanup", "deliveries", "late-events"}
 """Functions that leave dead letters to their queue."""

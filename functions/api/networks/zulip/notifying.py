@@ -19,7 +19,7 @@ from api.quotas import Rate
 from clarion import sqs
 from clarion.channels import Channel
 from clarion.messages import PushMessage
-from clarion.networks.zulip.payload import fits, push_of
+from clarion.networks.zulip.payload import CHANNELS, Body, fits, push_of
 from clarion.sqs import SqsMessage
 from clarion.tables import Subscription
 
@@ -34,7 +34,13 @@ def notify(call: ServerCall) -> Mapping[str, Any]:
     ids = [push.subscription_id(call.server_uuid, asked.realm_uuid) for push in asked.pushes]
     rows = active_devices(call.server, asked.realm_uuid, asked.profile, ids)
     found = list(zip(asked.pushes, map(rows.get, ids), strict=True))
-    messages = [_message(call, index, push, row) for index, (push, row) in enumerate(found) if row is not None]
+    bodies = [_body(index, push, row) for index, (push, row) in enumerate(found)]
+    client_id, now = call.server.client_id, call.now
+    messages = [
+        push_of(row.subscription_id, client_id, body, now)
+        for body, (_, row) in zip(bodies, found, strict=True)
+        if row is not None
+    ]
     _queue(call, messages)
     queued = Counter(message.channel for message in messages)
     return {
@@ -51,15 +57,15 @@ def _within_allowance(call: ServerCall, pushes: int) -> None:
     quotas.require(name, Rate(limit, 60), call.now, f"at most {limit} pushes a minute", pushes)
 
 
-def _message(call: ServerCall, index: int, push: AskedPush, row: Subscription) -> PushMessage:
-    """Raises `ZulipError` for what the device's provider would not take."""
+def _body(index: int, push: AskedPush, row: Subscription | None) -> Body:
+    """Raises `ZulipError` for what the device's provider would not take, also if there is no such device."""
     try:
         body = push.body(row)
     except ValueError:
         raise _refused(index, "this priority does not go with this push type") from None
-    if not fits(Channel(row.channel), body):
+    if not any(fits(channel, body) for channel in ([Channel(row.channel)] if row else CHANNELS)):
         raise _refused(index, "too large, or for another kind of device")
-    return push_of(row.subscription_id, call.server.client_id, body, call.now)
+    return body
 
 
 def _refused(index: int, text: str) -> ZulipError:

@@ -44,7 +44,7 @@ class ShippedApnsPush(ShippedPush):
     http_headers: ApnsHeaders
     payload: ApnsContent
 
-    def body(self, _row: Subscription) -> Body:
+    def body(self, _row: Subscription | None) -> Body:
         """Raises `ValueError` for a priority that Apple does not take with this push type."""
         content = ShippedContent(push_key_id=self.payload.push_key_id, encrypted_data=self.payload.encrypted_data)
         asked = self.http_headers
@@ -57,7 +57,7 @@ class ShippedFcmPush(ShippedPush):
     fcm_priority: Literal["high", "normal"]
     payload: ShippedContent
 
-    def body(self, _row: Subscription) -> Body:
+    def body(self, _row: Subscription | None) -> Body:
         return FcmBody(content=self.payload, priority=self.fcm_priority)
 
 
@@ -74,10 +74,11 @@ class ProposedPush(Arguments):
     def subscription_id(self, _server: UUID, _realm: UUID) -> str:
         return self.name
 
-    def body(self, row: Subscription) -> Body:
-        account = unpack(row.network_data).number
+    def body(self, row: Subscription | None) -> Body:
+        """Of an unknown device, as for an Android phone."""
+        account = unpack(row.network_data).number if row else 0
         content = ProposedContent(push_account_id=account, encrypted_content=self.encrypted_content)
-        return ApnsBody(content=content) if row.channel == Channel.APNS else FcmBody(content=content)
+        return ApnsBody(content=content) if row and row.channel == Channel.APNS else FcmBody(content=content)
 
 
 type AskedPush = ShippedApnsPush | ShippedFcmPush | ProposedPush

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pydantic import Field, Json
 
 from clarion.channels import Channel
-from clarion.networks.settings import RouterSettings
+from clarion.networks.settings import ServerRouterSettings
 from clarion.settings import EventSettings
 
 
@@ -17,16 +17,10 @@ class ServerPolicy(StrEnum):
     INVITED = "invited"
 
 
-class ZulipSettings(EventSettings, RouterSettings):
-    """Quotas are a server's that has none of its own.
-
-    `apns_apps` are the names of the apps that APNs reaches by their bundle ids; `fcm_app` is the name of the one that all
-    Android phones have. Without them no device is registered that would need them.
-    """
+class ZulipSettings(EventSettings, ServerRouterSettings):
+    """Quotas are those of a server that has none of its own. No device is registered whose app is not there."""
 
     push_queues: Json[Mapping[Channel, str]]
-    apns_apps: Json[Mapping[str, str]] = Field(default_factory=dict)
-    fcm_app: str | None = None
     server_policy: ServerPolicy = ServerPolicy.INVITED
     devices_per_server: int = Field(default=20_000, gt=0)
     """With those that ended in the last 30 days."""

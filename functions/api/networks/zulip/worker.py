@@ -1,7 +1,7 @@
 """What an instance of Zulip's router keeps, and the call that it answers."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from time import monotonic
 from typing import Self
@@ -57,7 +57,7 @@ class ZulipWorker(Worker):
     keys: KeyRing
     servers: Recent[Server]
     realms: Recent[Realm]
-    senders: ThreadPoolExecutor
+    senders: Executor
 
     @classmethod
     def serving(cls, settings: ZulipSettings) -> Self:

@@ -1,6 +1,6 @@
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -260,18 +260,18 @@ def server(known_server: Callable[..., ZulipServer]) -> ZulipServer:
 
 
 @pytest.fixture
-def queued(zulip_worker: ZulipWorker) -> Iterator[Callable[[], list[PushMessage]]]:
-    """Reads what is on the push queues, and leaves them empty."""
+def queued(zulip_worker: ZulipWorker) -> Callable[[], list[PushMessage]]:
+    """Reads what has been put on the push queues, and leaves them empty."""
     sqs = boto3.client("sqs")
 
     def read() -> list[PushMessage]:
         found = []
         for url in zulip_worker.settings.push_queues.values():
             while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
-                for message in messages:
-                    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-                    found.append(PushMessage.model_validate_json(message["Body"]))
+                found += [PushMessage.model_validate_json(message["Body"]) for message in messages]
+                entries = [{"Id": each["MessageId"], "ReceiptHandle": each["ReceiptHandle"]} for each in messages]
+                sqs.delete_message_batch(QueueUrl=url, Entries=entries)  # type: ignore[arg-type] # the stub's TypedDict
         return found
 
-    yield read
     read()
+    return read
