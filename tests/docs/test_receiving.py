@@ -22,7 +22,7 @@ from clarion.networks import NETWORKS, STATEMENTS, XMTP, ZULIP, Receiver, networ
 from clarion.networks.statements.payload import CHANNELS, StatementBody
 from clarion.networks.xmtp.envelope import TopicMessage
 from clarion.networks.xmtp.payload import body_of, refresh_body
-from clarion.networks.zulip.payload import ApnsBody, Aps, FcmBody, ProposedContent, ShippedContent, ZulipBody
+from clarion.networks.zulip.payload import ApnsBody, Aps, Body, FcmBody, ProposedContent, ShippedContent, ZulipBody
 from clarion.own_pushes import MaskedCode, VerificationBody, WakeUpBody
 from clarion.proofs import REPLACED
 from clarion.providers import apns, fcm
@@ -95,6 +95,7 @@ def notifications(channel: Channel) -> Iterator[Any]:
     """Of Zulip."""
     shipped = ShippedContent(push_key_id=2408, encrypted_data="sFTvSwHt")
     proposed = ProposedContent(push_account_id=1234567890123456789, encrypted_content="mgKvBjm4")
+    bodies: list[Body]
     if channel is Channel.FCM:
         bodies = [FcmBody(content=shipped), FcmBody(content=proposed)]
     else:
