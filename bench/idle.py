@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.idle_bill import (
     ALARM_METRIC,

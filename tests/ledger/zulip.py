@@ -10,6 +10,8 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+import boto3
+
 from api.networks.zulip.settings import ZulipSettings
 from api.networks.zulip.token_ids import number_of
 from api.networks.zulip.worker import ZulipWorker
@@ -19,6 +21,7 @@ from clarion.decisions import SubscriptionStatus
 from clarion.networks import ZULIP
 from clarion.networks.zulip.devices import KEY_PREFIX_BYTES, DeviceData, Profile, device_id, pack
 from clarion.networks.zulip.needs import BOUNCER_SECRET
+from clarion.networks.zulip.registration import IOS_APP_ID
 from clarion.networks.zulip.servers import MODELS, Realm, RealmState, Server, ServerState, key_hash
 from clarion.tables import Subscription
 from infra.environments import PROD
@@ -33,7 +36,7 @@ from pipeline.prices import (
     SQS_REQUEST,
     WRITE_UNIT,
 )
-from tests.api.networks.zulip.conftest import Clock, ZulipDevice, ZulipServer
+from tests.api.networks.zulip.conftest import KEYS, Clock, ZulipDevice, ZulipServer
 from tests.ledger.end_to_end import EndToEnd, dispatch_batch
 from tests.ledger.stopwatch import SideBySide, stopwatch
 from tests.ledger.whole_bill import FILE, MONTH, lambda_time, recorded_metrics
@@ -85,7 +88,7 @@ HEADER = f"| for one push, of a `notify` for {DEVICES} devices | |"
 
 def measure(stages: EndToEnd, rounds: int) -> NotifyAmounts:
     """The most of each count, the least of each time. A round before opens the connections."""
-    server = _known_server(stages)
+    server = known_server(stages)
     devices = _register(server)
     _, *found = [_measure(stages, server, devices) for _ in range(rounds + 1)]
     return NotifyAmounts(
@@ -166,16 +169,18 @@ def _measure(stages: EndToEnd, server: ZulipServer, devices: list[ZulipDevice]) 
     )
 
 
-def _known_server(stages: EndToEnd) -> ZulipServer:
+def known_server(stages: EndToEnd) -> ZulipServer:
     """With a realm; it calls the router in this process."""
+    boto3.client("secretsmanager").create_secret(Name=BOUNCER_SECRET, SecretString=KEYS.text)
     settings = ZulipSettings(
         network=ZULIP,
         stage=PROD.stage,
         table_prefix=PREFIX,
         events_stream=stages.settings.events_stream,
         late_events_queue_url=stages.settings.late_events_queue_url,
-        secrets=json.dumps({BOUNCER_SECRET: "unread"}),
+        secrets=json.dumps({BOUNCER_SECRET: BOUNCER_SECRET}),
         push_queues=json.dumps({Channel.APNS: stages.settings.push_queues[Channel.APNS]}),
+        apns_apps=json.dumps({IOS_APP_ID: "first"}),
     )
     worker = ZulipWorker.serving(settings)
     # No thread pool, but an executor, which is all that is asked of it.
