@@ -10,11 +10,15 @@ from uuid import UUID, uuid4
 import boto3
 import pytest
 
+from clarion.clock import now_ms
+from clarion.decisions import PushDecision
+from clarion.events import PushTried
 from clarion.networks import STATEMENTS, ZULIP
 from clarion.networks.zulip import devices, keys
 from clarion.networks.zulip.devices import DeviceData, Profile
 from clarion.networks.zulip.keys import BouncerKeys
 from clarion.networks.zulip.needs import BOUNCER_SECRET
+from clarion.networks.zulip.payload import ApnsBody, ShippedContent, push_of
 from clarion.networks.zulip.servers import Realm, Server, find_realm, find_server
 from clarion.tables import Subscription
 from console.faults import Exit
@@ -224,6 +228,29 @@ def test_a_secret_that_was_not_filled_in_gets_its_first_key_on_demand(clarion: C
 
     assert clarion("zulip", "rotate-key", "--first", "--yes").code == Exit.WELL
     assert len(stored_keys().opening) == 1
+
+
+def test_a_push_is_looked_for_by_the_hash_of_its_content(clarion: Clarion, account: Account) -> None:
+    sealed = "sFTvSwHt"
+    content = ShippedContent(push_key_id=1, encrypted_data=sealed)
+    push = push_of(str(uuid4()), SERVER.bytes, ApnsBody(content=content), now_ms())
+    tried = PushTried(
+        at=push.observed_at,
+        network=ZULIP,
+        receipt=push.receipt,
+        envelope_id=push.envelope_id,
+        channel=push.channel,
+        decision=PushDecision.DELIVERED,
+        subscription_id=push.subscription_id,
+        attempt=1,
+        latency_ms=5,
+    )
+    account.write_to_lake(tried)
+
+    ended = clarion("why", "--envelope", sha256(sealed.encode()).hexdigest(), "--json")
+
+    [trace] = json.loads(ended.out)["traces"]
+    assert [step["what"] for step in trace["steps"]] == ["delivered"]
 
 
 @pytest.mark.usefixtures("account")
