@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from api.networks.zulip.worker import Recent, ZulipWorker
-from clarion.clock import now_ms
 from clarion.decisions import SubscriptionStatus
 from clarion.networks.zulip.servers import find_realm, find_server
 from clarion.tables import Token
@@ -48,12 +47,13 @@ def _in_turns(worker: ZulipWorker) -> Iterator[None]:
 
 
 def _race(worker: ZulipWorker, seed: int) -> Iterator[str]:
-    server, device = ZulipServer(_instance(worker), Clock(now_ms())), ZulipDevice()
+    clock = Clock()
+    server, device = ZulipServer(_instance(worker, clock), clock), ZulipDevice()
     server.admit()
     if seed % 2:
         server.register_account(device, ACCOUNT)
         server.kill(*server.rows())
-        server.clock.pass_seconds(60)
+        clock.pass_seconds(60)
     replies = _at_once(worker, server, device, seed)
     if {reply.status for reply in replies} != {200}:
         yield f"answered with {[reply.json for reply in replies]}"
@@ -77,10 +77,10 @@ def _at_once(worker: ZulipWorker, server: ZulipServer, device: ZulipDevice, seed
 
         return work
 
-    turns.run([rival(_instance(worker)) for _ in range(RIVALS)], lambda: None)
+    turns.run([rival(_instance(worker, server.clock)) for _ in range(RIVALS)], lambda: None)
     return replies
 
 
-def _instance(worker: ZulipWorker) -> ZulipWorker:
+def _instance(worker: ZulipWorker, clock: Clock) -> ZulipWorker:
     """Another one, which remembers neither servers nor realms."""
-    return replace(worker, servers=Recent(find_server), realms=Recent(find_realm))
+    return replace(worker, now=clock, servers=Recent(find_server), realms=Recent(find_realm))
