@@ -20,7 +20,7 @@ import pytest_asyncio
 from clarion.channels import CHANNELS, Channel
 from clarion.clock import now_ms
 from clarion.messages import CleanupMessage, EnvelopeMessage, PageMessage
-from clarion.networks import STATEMENTS, network
+from clarion.networks import STATEMENTS, XMTP, ZULIP, network
 from clarion.networks.statements import codec
 from clarion.networks.statements.rules import key_of
 from clarion.tables import WINDOW_PART, RateLimit, pair_scope, rule_key, table_name
@@ -96,10 +96,23 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
     Call(
         "api", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
     ): "the emulator has no CloudFront to be known by",
-    Call(
-        "xmtp-router", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
-    ): "the emulator has no CloudFront to be known by",
+    **{
+        Call(
+            f"{name}-router", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
+        ): "the emulator has no CloudFront to be known by"
+        for name in (XMTP, ZULIP)
+    },
     Call("xmtp-router", "kms:Decrypt", "key by way of secretsmanager"): "that secret is its only one",
+    **{
+        Call(
+            "zulip-router", f"dynamodb:{action}", f"{PROD.prefix}{table}"
+        ): "a registration meets another one of the same device: the router's own tests race them"
+        for action, table in (
+            ("BatchGetItem", "tokens"),
+            ("DeleteItem", "tokens"),
+            ("DeleteItem", "subscriptions"),
+        )
+    },
     Call(
         "match", "sqs:SendMessage", f"{PROD.prefix}envelopes"
     ): "a queue refuses some of an envelope's pushes: match's own tests have it, and pages sends to its own queue so",
@@ -126,17 +139,15 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         )
     },
     **{
-        Call(
-            "xmtp-router", "sqs:SendMessage", f"{PROD.prefix}{channel}"
-        ): "a code for another token goes the same way, and XMTP has no more of these channels than FCM"
-        for channel in CHANNELS
+        Call("xmtp-router", "sqs:SendMessage", f"{PROD.prefix}{channel}"): "a code for another token goes the same way"
+        for channel in network(XMTP).channels
         if channel != Channel.APNS
     },
     **{
         Call(
             "xmtp-worker", "sqs:SendMessage", f"{PROD.prefix}{channel}"
         ): "who is reached otherwise is not asked for keys"
-        for channel in CHANNELS
+        for channel in network(XMTP).channels
         if channel != Channel.APNS
     },
     **{
