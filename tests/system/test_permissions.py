@@ -34,6 +34,9 @@ from local.device import Device, topic_of
 from local.notifications import CallRefused
 from local.system import System, whole_lines
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp, Mechanism
+from local.zulip_client import Phone, ShippedAccount
+from local.zulip_devices import TokenKind
+from local.zulip_story import self_hosted
 from match.fan_out import EVERYTHING
 from tests.grants import COMPONENTS, Call, Permissions, allows, key_uses, permissions
 from tests.infra.templates import merged
@@ -219,6 +222,7 @@ async def calls(system: System) -> set[Call]:
     await system.restart_ingest()
     await use_the_api(system)
     await use_xmtp(system)
+    await use_zulip(system)
     await use_match(system)
     await use_dead_letters(system)
     crowd = await use_the_fan_out(system)
@@ -297,6 +301,17 @@ async def use_xmtp(system: System) -> None:
     send = system.client("sqs").send_message
     await asyncio.to_thread(send, QueueUrl=system.queue_urls["xmtp-commands"], MessageBody="{}")
     await until_asked(system, Call("xmtp-worker", "sqs:SendMessage", f"{PROD.prefix}xmtp-commands-dead"), WAIT_S)
+
+
+async def use_zulip(system: System) -> None:
+    """With a server that is new, a phone of either kind, and a look for those whose tokens are dead."""
+    async with self_hosted(system, "permitted.zulip.example.org") as site:
+        realm = site.server.add_realm("Permitted")
+        await site.server.join()
+        for kind, token in ((TokenKind.APNS, "97" * 32), (TokenKind.FCM, "zulip-" + "P" * 140)):
+            await site.register(ShippedAccount, realm, Phone(kind, token, site.release))
+        await site.server.notify(realm, {"type": "test"})
+        await site.server.remove_expired()
 
 
 async def use_match(system: System) -> None:
