@@ -118,7 +118,8 @@ def _settings(foundation: Foundation, network_name: str, function: Function) -> 
         **given(secrets=stack.to_json_string(secrets) if secrets else None),
     }
     if Target.PUSHES in targets:
-        settings["push_queues"] = stack.to_json_string(queues.push_urls)
+        urls = {channel: queue.queue_url for channel, queue in queues.of_network(network_name).items()}
+        settings["push_queues"] = stack.to_json_string(urls)
     if Target.COMMANDS in targets:
         settings["command_queue_url"] = queues.commands[network_name].queue.queue_url
     if Target.CLEANUP in targets:
@@ -186,7 +187,7 @@ def _allow_sending(who: ComponentFunction, network_name: str, target: Target) ->
     queues = who.foundation.queues
     match target:
         case Target.PUSHES:
-            who.allow_sending(*(pair.queue for pair in queues.pushes.values()))
+            who.allow_sending(*queues.of_network(network_name).values())
         case Target.COMMANDS:
             who.allow_sending(queues.commands[network_name].queue)
         case Target.CLEANUP:

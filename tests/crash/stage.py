@@ -10,6 +10,7 @@ from moto import mock_aws
 
 from tests.crash import (
     bouncing,
+    device_races,
     dispatching,
     harness,
     hourly,
@@ -52,6 +53,13 @@ def calls(name: str) -> list[str]:
 def failed(name: str, points: Sequence[Point]) -> list[Failure]:
     with staged(name) as scenario:
         return [failure for point in points if (failure := harness.survives(scenario, point))]
+
+
+def raced(seeds: Sequence[int]) -> list[str]:
+    """What went wrong in these races for a device."""
+    with mock_aws(), redirect_stdout(StringIO()):
+        deploy()
+        return device_races.run(seeds)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from clarion.channels import Channel
 from clarion.networks import STATEMENTS, ZULIP
 from clarion.networks.needs import Auth
 from clarion.networks.zulip.needs import BOUNCER_SECRET, NEEDS
+from clarion.networks.zulip.network import NETWORK
 from infra.app import define_alone, synthesise
 from infra.environments import ENVIRONMENTS, PROD
 from tests.grants import Permissions, permissions
@@ -54,7 +55,7 @@ def test_its_router_may_do_exactly_what_it_does(may: Mapping[str, set[str]]) -> 
         "dynamodb:DeleteItem": {"subscriptions", "tokens"},
         "dynamodb:Query": {"subscriptions/index/by_client"},
         "secretsmanager:GetSecretValue": {BOUNCER_SECRET, "origin"},
-        "sqs:SendMessage": {*PROD.channels, "late-events"},
+        "sqs:SendMessage": {*NETWORK.channels, "late-events"},
         "firehose:PutRecordBatch": {"events"},
     }
 

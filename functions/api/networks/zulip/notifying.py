@@ -26,21 +26,16 @@ from clarion.tables import Subscription
 CAN_PUSH = {"can_push": True, "expected_end_timestamp": None}
 """A realm's push status, in Zulip's words: for as long as it is registered."""
 
+type Found = Sequence[tuple[AskedPush, Subscription | None]]
+"""What is asked for, with its device; None if that is unknown or has ended."""
+
 
 def notify(call: ServerCall) -> Mapping[str, Any]:
     asked = call.body(PushArguments)
     call.realm(asked.realm_uuid)
     _within_allowance(call, len(asked.pushes))
-    ids = [push.subscription_id(call.server_uuid, asked.realm_uuid) for push in asked.pushes]
-    rows = active_devices(call.server, asked.realm_uuid, asked.profile, ids)
-    found = list(zip(asked.pushes, map(rows.get, ids), strict=True))
-    bodies = [_body(index, push, row) for index, (push, row) in enumerate(found)]
-    client_id, now = call.server.client_id, call.now
-    messages = [
-        push_of(row.subscription_id, client_id, body, now)
-        for body, (_, row) in zip(bodies, found, strict=True)
-        if row is not None
-    ]
+    found = _found(call, asked)
+    messages = _messages(call, found)
     _queue(call, messages)
     queued = Counter(message.channel for message in messages)
     return {
@@ -57,8 +52,25 @@ def _within_allowance(call: ServerCall, pushes: int) -> None:
     quotas.require(name, Rate(limit, 60), call.now, f"at most {limit} pushes a minute", pushes)
 
 
+def _found(call: ServerCall, asked: PushArguments) -> Found:
+    ids = [push.subscription_id(call.server_uuid, asked.realm_uuid) for push in asked.pushes]
+    rows = active_devices(call.server, asked.realm_uuid, asked.profile, ids)
+    return list(zip(asked.pushes, map(rows.get, ids), strict=True))
+
+
+def _messages(call: ServerCall, found: Found) -> list[PushMessage]:
+    """Raises `ZulipError` for the first that its provider would not take."""
+    bodies = [_body(index, push, row) for index, (push, row) in enumerate(found)]
+    client_id, now = call.server.client_id, call.now
+    return [
+        push_of(row.subscription_id, client_id, body, now)
+        for body, (_, row) in zip(bodies, found, strict=True)
+        if row is not None
+    ]
+
+
 def _body(index: int, push: AskedPush, row: Subscription | None) -> Body:
-    """Raises `ZulipError` for what the device's provider would not take, also if there is no such device."""
+    """Also of a push for which there is no device: what is wrong with it is wrong all the same."""
     try:
         body = push.body(row)
     except ValueError:

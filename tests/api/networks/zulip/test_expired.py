@@ -7,7 +7,7 @@ import pytest
 
 from api.networks.zulip import expired
 from clarion.networks.zulip.servers import Realm, RealmState
-from tests.api.networks.zulip.conftest import ZulipDevice, ZulipServer, android
+from tests.zulip import ZulipDevice, ZulipServer, android
 
 
 def dead(server: ZulipServer, *devices: ZulipDevice) -> None:

@@ -13,7 +13,7 @@ from clarion.channels import Channel
 from clarion.decisions import Purpose, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import Receiver, network
-from tests.api.networks.zulip.conftest import REMOVAL, Clock, ZulipDevice, ZulipServer, android
+from tests.zulip import REMOVAL, Clock, ZulipDevice, ZulipServer, android
 
 type Queued = Callable[[], list[PushMessage]]
 

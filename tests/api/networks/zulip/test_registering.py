@@ -14,16 +14,8 @@ from clarion.networks.zulip.registration import LIVENESS_TIMEOUT
 from clarion.networks.zulip.servers import Realm, RealmState
 from clarion.tables import Token, find_subscription
 from clarion.tokens import hash_of
-from tests.api.networks.zulip.conftest import (
-    OTHER_PUBLIC,
-    PUBLIC,
-    Clock,
-    KeptEvents,
-    ZulipDevice,
-    ZulipServer,
-    android,
-    seal,
-)
+from tests.api.networks.zulip.conftest import KeptEvents
+from tests.zulip import OTHER_PUBLIC, PUBLIC, Clock, ZulipDevice, ZulipServer, android, seal
 
 MINUTE, DAY = 60, 86_400
 

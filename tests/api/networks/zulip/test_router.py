@@ -16,9 +16,8 @@ from api.networks.zulip.router import SERVER_CALLS, answer
 from api.networks.zulip.worker import Recent, ZulipWorker
 from clarion.networks.needs import Auth
 from clarion.networks.zulip.needs import LEGACY, NEEDS, ROOT
-from clarion.networks.zulip.servers import Realm, RealmState, Server, ServerState, key_hash
 from clarion.secrets import OriginSecret, Secret
-from tests.api.networks.zulip.conftest import Clock, ZulipDevice, ZulipServer, new_org_key
+from tests.zulip import Clock, ZulipDevice, ZulipServer, new_org_key
 
 
 def basic(name: object, key: str) -> str:
@@ -106,8 +105,7 @@ FIELDS = (
 def answering(zulip_worker: ZulipWorker) -> ZulipServer:
     """A server that is known, for as many examples as there are."""
     made = ZulipServer(zulip_worker, Clock())
-    Server(str(made.uuid), key_hash=key_hash(made.key), state=ServerState.ACTIVE.value, created_at=0).save()
-    Realm(str(made.realm), server_uuid=str(made.uuid), state=RealmState.ACTIVE.value, created_at=0).save()
+    made.admit()
     return made
 
 

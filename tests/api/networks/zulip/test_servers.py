@@ -10,7 +10,7 @@ import pytest
 from api.networks.zulip.settings import ServerPolicy
 from api.networks.zulip.worker import KEPT_SECONDS, Recent
 from clarion.networks.zulip.servers import Realm, RealmState, Server, ServerState, find_server, has_key, key_hash
-from tests.api.networks.zulip.conftest import Clock, Reply, ZulipDevice, ZulipServer, new_org_key
+from tests.zulip import Clock, Reply, ZulipDevice, ZulipServer, new_org_key
 
 type NewServer = Callable[..., ZulipServer]
 

@@ -1,7 +1,8 @@
-"""What Zulip needs of the account: the routes that its servers call, and who these servers are.
+"""What Zulip needs of the account: the routes that its servers call, and tables of who these servers are.
 
-The first six routes are those of Zulip's own bouncer, but for `expired`, which its proposal describes. The legacy ones are
-there to say that pushes are not taken unencrypted. https://github.com/zulip/zulip, `zilencer/urls.py`
+The routes are those of Zulip's own bouncer, and `expired`, which its proposal wants. Those of the unencrypted protocol are
+there to be refused in words that a server understands, as is whatever else it may ask for.
+https://github.com/zulip/zulip, `zilencer/urls.py`
 """
 
 from clarion.networks.needs import AlarmNeed, Auth, Grant, Needs, Route, Send, Table, Target
@@ -32,8 +33,8 @@ NEEDS = Needs(
         Route("POST", f"{ROOT}/{{proxy+}}", Auth.PUBLIC),
     ),
     grants=(
-        Grant(SERVERS, ("GetItem", "PutItem", "UpdateItem")),
-        Grant(REALMS, ("GetItem", "BatchGetItem", "PutItem", "UpdateItem")),
+        Grant(SERVERS, ("GetItem", "UpdateItem")),
+        Grant(REALMS, ("GetItem", "BatchGetItem", "UpdateItem")),
         Grant("subscriptions", ("BatchGetItem", "PutItem", "UpdateItem", "DeleteItem")),
         Grant("subscriptions/index/by_client", ("Query",)),
         Grant("tokens", ("BatchGetItem", "PutItem", "DeleteItem")),
