@@ -2,6 +2,7 @@
 
 from base64 import b64decode
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -170,7 +171,7 @@ class TestRefusals:
 
     def test_an_android_device_without_an_app_for_it(self, server: ZulipServer) -> None:
         settings = server.worker.settings.model_copy(update={"fcm_app": None})
-        object.__setattr__(server.worker, "settings", settings)
+        server.worker = replace(server.worker, settings=settings)
         assert server.register(android()).code == "BAD_REQUEST"
 
     def test_more_devices_than_the_servers_quota(self, known_server: Callable[..., ZulipServer]) -> None:
