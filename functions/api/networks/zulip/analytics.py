@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pydantic import Field, Json
 from pynamodb.exceptions import UpdateError
+from pynamodb.expressions.update import Action
 
 from api.bodies import at_most
 from api.networks.zulip.arguments import Arguments
@@ -72,7 +73,8 @@ def _note_progress(server: Server, asked: ReportArguments) -> None:
         (Server.last_realmauditlog_id, server.last_realmauditlog_id, asked.realmauditlog_rows),
     )
     newest = [(column, before, max((row.id for row in rows), default=0)) for column, before, rows in reported]
-    if actions := [column.set(last) for column, before, last in newest if last > before]:
+    actions: list[Action] = [column.set(last) for column, before, last in newest if last > before]
+    if actions:
         server.update(actions)
 
 
@@ -90,7 +92,7 @@ def _write_realms(call: ServerCall, realms: Sequence[ReportedRealm]) -> None:
 
 
 def _write_realm(realm_uuid: str, realm: ReportedRealm, server_uuid: str, now: int) -> None:
-    actions = [
+    actions: list[Action] = [
         Realm.server_uuid.set(server_uuid),
         Realm.host.set(realm.host),
         Realm.state.set(realm.state.value),

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 from pynamodb.exceptions import UpdateError
+from pynamodb.expressions.update import Action
 
 from api import quotas
 from api.networks.zulip.arguments import Arguments
@@ -65,7 +66,7 @@ def _write(server: Server | None, asked: ServerArguments, now: int) -> None:
     """Raises `Problem` if another registration was written meanwhile."""
     known = server.key_hash if server else None
     as_read = Server.key_hash.does_not_exist() if known is None else Server.key_hash == known
-    actions = [
+    actions: list[Action] = [
         Server.key_hash.set(key_hash(asked.new_org_key or asked.zulip_org_key)),
         Server.hostname.set(asked.hostname),
         Server.contact_email.set(asked.contact_email),
