@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -132,7 +133,7 @@ def test_tables_that_do_not_answer_are_the_services_fault(server: ZulipServer) -
     def unreachable(_: object) -> None:
         raise EndpointConnectionError(endpoint_url="https://dynamodb.invalid")
 
-    object.__setattr__(server.worker, "servers", Recent(unreachable))
+    server.worker = replace(server.worker, servers=Recent(unreachable))
     reply = server.send("GET", "/server/analytics/status")
     assert (reply.status, reply.code) == (503, "SERVER_NOT_READY")
     assert "Retry-After" in reply.headers
@@ -142,7 +143,7 @@ def test_only_what_cloudfront_sends_is_answered_where_it_says_so(server: ZulipSe
     text = '{"secret": "' + "s" * 64 + '"}'
     client = boto3.client("secretsmanager")
     client.create_secret(Name="zulip-origin", SecretString=text)
-    object.__setattr__(server.worker, "origin", Secret(client, "zulip-origin", OriginSecret))
+    server.worker = replace(server.worker, origin=Secret(client, "zulip-origin", OriginSecret))
     assert server.send("GET", "/server/analytics/status").code == "NOT_FOUND"
     assert server.send("GET", "/server/analytics/status", x_clarion_origin="s" * 64).status == 200
 
