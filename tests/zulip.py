@@ -103,9 +103,7 @@ class ZulipServer:
     key: str = field(default_factory=new_org_key, repr=False)
     realm: UUID = field(default_factory=uuid4)
 
-    def send(
-        self, method: str, path: str, body: str = "", *, query: str = "", **headers: str
-    ) -> Reply:
+    def send(self, method: str, path: str, body: str = "", *, query: str = "", **headers: str) -> Reply:
         """Names of headers with `_` for `-`. The credentials are the server's, if none are given."""
         credentials = b64encode(f"{self.uuid}:{self.key}".encode()).decode()
         sent = {"authorization": f"Basic {credentials}"}
@@ -167,7 +165,11 @@ class ZulipServer:
 
     def admit(self, **columns: Any) -> None:
         """As the operator does; arguments are columns of its row."""
-        row: dict[str, Any] = {"state": ServerState.ACTIVE.value, "key_hash": key_hash(self.key), "created_at": 0} | columns
+        row: dict[str, Any] = {
+            "state": ServerState.ACTIVE.value,
+            "key_hash": key_hash(self.key),
+            "created_at": 0,
+        } | columns
         Server(str(self.uuid), **row).save()
         state = RealmState.ACTIVE.value
         Realm(str(self.realm), server_uuid=str(self.uuid), state=state, host="", created_at=0).save()

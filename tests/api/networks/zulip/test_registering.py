@@ -174,7 +174,8 @@ class TestRefusals:
 
     @pytest.mark.parametrize("name", ["realm_uuid", "encrypted_push_registration", "bouncer_public_key"])
     def test_a_missing_argument_is_named(self, server: ZulipServer, name: str) -> None:
-        reply = server.register(ZulipDevice(), **{name: None})
+        without: dict[str, Any] = {name: None}
+        reply = server.register(ZulipDevice(), **without)
         assert (reply.status, reply.code, reply.json["var_name"]) == (400, "REQUEST_VARIABLE_MISSING", name)
 
     def test_an_android_device_without_an_app_for_it(self, server: ZulipServer) -> None:
@@ -234,7 +235,8 @@ class TestEnded:
         assert server.register(device).status == 200
         (row,) = server.rows()
         assert (row.subscription_id, row.status) == (ended.subscription_id, "active")
-        assert (row.began_at, row.created_at, row.ttl) == (clock.now, clock.now, None)
+        assert row.began_at == row.created_at == clock.now
+        assert row.ttl is None
         assert [token.subscription_id for token in Token.query(hash_of(row))] == [row.subscription_id]
 
     def test_what_was_sealed_before_is_too_old(self, server: ZulipServer, device: ZulipDevice, clock: Clock) -> None:
