@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -148,14 +149,14 @@ class TestDeactivation:
     def test_it_ends_the_servers_calls(self, server: ZulipServer) -> None:
         assert server.post_json("/server/deactivate", {}).json == {"result": "success", "msg": ""}
         forgetful = Recent(find_server)
-        object.__setattr__(server.worker, "servers", forgetful)
+        server.worker = replace(server.worker, servers=forgetful)
         reply = server.send("GET", "/server/analytics/status")
         assert (reply.status, reply.code) == (401, "REALM_DEACTIVATED")
         assert join(server).code == "REALM_DEACTIVATED"
 
     def test_what_is_remembered_of_a_server_is_not_for_long(self, server: ZulipServer) -> None:
         seconds = 0.0
-        object.__setattr__(server.worker, "servers", Recent(find_server, lambda: seconds))
+        server.worker = replace(server.worker, servers=Recent(find_server, lambda: seconds))
         assert server.send("GET", "/server/analytics/status").status == 200
         Server(str(server.uuid)).update([Server.state.set(ServerState.DEACTIVATED.value)])
         seconds = KEPT_SECONDS - 1
@@ -169,7 +170,7 @@ class TestReport:
         rows = [{"id": number, "property": "messages_sent:is_bot:hour", "value": 1} for number in (4, 7)]
         assert report(server, realm_counts=rows, realmauditlog_rows=rows[:1]).status == 200
         assert report(server, realm_counts=rows[:1]).status == 200
-        object.__setattr__(server.worker, "servers", Recent(find_server))
+        server.worker = replace(server.worker, servers=Recent(find_server))
         assert server.send("GET", "/server/analytics/status").json == {
             "result": "success",
             "msg": "",
