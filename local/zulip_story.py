@@ -155,7 +155,7 @@ async def _next_release(system: System) -> Release:
 
 def operate(system: System, *words: str) -> JsonObject:
     """What `clarion zulip …` prints."""
-    command = [Path(sys.executable).with_name("clarion"), "zulip", *words, "--json"]
+    command = [str(Path(sys.executable).with_name("clarion")), "zulip", *words, "--json"]
     variables = {**os.environ, **system.deployment.emulator.variables}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=PATIENCE, check=True)
     printed: JsonObject = json.loads(done.stdout)

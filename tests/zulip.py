@@ -5,7 +5,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 from uuid import UUID, uuid4
 
 from nacl.public import PublicKey, SealedBox
@@ -103,9 +103,7 @@ class ZulipServer:
     key: str = field(default_factory=new_org_key, repr=False)
     realm: UUID = field(default_factory=uuid4)
 
-    def send(
-        self, method: str, path: str, body: str = "", query: Mapping[str, str] | None = None, **headers: str
-    ) -> Reply:
+    def send(self, method: str, path: str, body: str = "", *, query: str = "", **headers: str) -> Reply:
         """Names of headers with `_` for `-`. The credentials are the server's, if none are given."""
         credentials = b64encode(f"{self.uuid}:{self.key}".encode()).decode()
         sent = {"authorization": f"Basic {credentials}"}
@@ -118,8 +116,8 @@ class ZulipServer:
             "body": b64encode(body.encode()).decode(),
             "isBase64Encoded": True,
         }
-        if query is not None:
-            event["queryStringParameters"] = dict(query)
+        if query:
+            event["queryStringParameters"] = dict(parse_qsl(query, keep_blank_values=True))
         found = answer(event, self.worker)
         assert found["headers"]["Content-Type"] == "application/json"
         return Reply(found["statusCode"], found["headers"], json.loads(found["body"]))
@@ -158,7 +156,7 @@ class ZulipServer:
         return self.post_json("/push/e2ee/notify", {"realm_uuid": str(self.realm), "notifications": pushes})
 
     def expired(self, **query: str) -> Reply:
-        return self.send("GET", "/push/e2ee/expired", query={"realm_uuid": str(self.realm), **query})
+        return self.send("GET", "/push/e2ee/expired", query=urlencode({"realm_uuid": str(self.realm), **query}))
 
     def rows(self) -> list[Subscription]:
         """All its devices."""
@@ -167,7 +165,11 @@ class ZulipServer:
 
     def admit(self, **columns: Any) -> None:
         """As the operator does; arguments are columns of its row."""
-        row = {"state": ServerState.ACTIVE.value, "key_hash": key_hash(self.key), "created_at": 0} | columns
+        row: dict[str, Any] = {
+            "state": ServerState.ACTIVE.value,
+            "key_hash": key_hash(self.key),
+            "created_at": 0,
+        } | columns
         Server(str(self.uuid), **row).save()
         state = RealmState.ACTIVE.value
         Realm(str(self.realm), server_uuid=str(self.uuid), state=state, host="", created_at=0).save()

@@ -71,9 +71,10 @@ def _note_progress(server: Server, asked: ReportArguments) -> None:
         (Server.last_installation_count_id, server.last_installation_count_id, asked.installation_counts),
         (Server.last_realmauditlog_id, server.last_realmauditlog_id, asked.realmauditlog_rows),
     )
-    newest = [(column, before, max((row.id for row in rows), default=0)) for column, before, rows in reported]
-    if actions := [column.set(last) for column, before, last in newest if last > before]:
-        server.update(actions)
+    newest = ((column, before, max((row.id for row in rows), default=0)) for column, before, rows in reported)
+    further = [(column, last) for column, before, last in newest if last > before]
+    if further:
+        server.update([column.set(last) for column, last in further])
 
 
 def _write_realms(call: ServerCall, realms: Sequence[ReportedRealm]) -> None:
@@ -90,15 +91,17 @@ def _write_realms(call: ServerCall, realms: Sequence[ReportedRealm]) -> None:
 
 
 def _write_realm(realm_uuid: str, realm: ReportedRealm, server_uuid: str, now: int) -> None:
-    actions = [
-        Realm.server_uuid.set(server_uuid),
-        Realm.host.set(realm.host),
-        Realm.state.set(realm.state.value),
-        Realm.created_at.set(Realm.created_at | now),
-    ]
     free = Realm.server_uuid.does_not_exist() | (Realm.server_uuid == server_uuid)
     try:
-        Realm(realm_uuid).update(actions, condition=free)
+        Realm(realm_uuid).update(
+            [
+                Realm.server_uuid.set(server_uuid),
+                Realm.host.set(realm.host),
+                Realm.state.set(realm.state.value),
+                Realm.created_at.set(Realm.created_at | now),
+            ],
+            condition=free,
+        )
     except UpdateError as error:
         if refused(error):
             raise _duplicate() from None

@@ -40,7 +40,8 @@ def of_query[A: Arguments](event: Event, kind: type[A]) -> A:
 
 
 def _is_json(event: Event) -> bool:
-    return event["headers"].get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+    media_type: str = event["headers"].get("content-type", "")
+    return media_type.partition(";")[0].strip().lower() == "application/json"
 
 
 def _refusal(error: ValidationError) -> ZulipError:

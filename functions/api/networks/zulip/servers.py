@@ -65,15 +65,17 @@ def _write(server: Server | None, asked: ServerArguments, now: int) -> None:
     """Raises `Problem` if another registration was written meanwhile."""
     known = server.key_hash if server else None
     as_read = Server.key_hash.does_not_exist() if known is None else Server.key_hash == known
-    actions = [
-        Server.key_hash.set(key_hash(asked.new_org_key or asked.zulip_org_key)),
-        Server.hostname.set(asked.hostname),
-        Server.contact_email.set(asked.contact_email),
-        Server.state.set(ServerState.ACTIVE.value),
-        Server.created_at.set(Server.created_at | now),
-    ]
     try:
-        Server(str(asked.zulip_org_id)).update(actions, condition=as_read)
+        Server(str(asked.zulip_org_id)).update(
+            [
+                Server.key_hash.set(key_hash(asked.new_org_key or asked.zulip_org_key)),
+                Server.hostname.set(asked.hostname),
+                Server.contact_email.set(asked.contact_email),
+                Server.state.set(ServerState.ACTIVE.value),
+                Server.created_at.set(Server.created_at | now),
+            ],
+            condition=as_read,
+        )
     except UpdateError as error:
         if refused(error):
             raise contended() from None

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.api.networks.zulip.conftest import ZulipDevice, ZulipServer, android
+from tests.zulip import ZulipDevice, ZulipServer, android
 
 PAGE = (Path(__file__).parents[4] / "docs" / "zulip.md").read_text()
 ACCOUNT = 1234567890123456789

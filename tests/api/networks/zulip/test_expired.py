@@ -46,7 +46,7 @@ def test_pages_follow_each_other_by_their_cursors(server: ZulipServer, monkeypat
     devices = [ZulipDevice() for _ in range(7)]
     assert {server.register(device).status for device in devices} == {200}
     dead(server, *devices[:5])
-    found, cursor, pages = [], {}, 0
+    found, cursor, pages = list[str](), dict[str, str](), 0
     while True:
         page = server.expired(**cursor).json
         found, pages = [*found, *page["delete_token_ids"]], pages + 1

@@ -1,24 +1,32 @@
 """`push/e2ee/register`, in both profiles."""
 
+import json
 from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+import boto3
 import pytest
 
+from api.networks.zulip.bouncer_keys import KeyRing
+from api.networks.zulip.worker import ZulipWorker
 from clarion.decisions import SubscriptionStatus
 from clarion.endings import Death, declare_dead
 from clarion.networks.zulip.devices import KEY_PREFIX_BYTES, Profile, device_id, unpack
+from clarion.networks.zulip.keys import BouncerKeys
 from clarion.networks.zulip.registration import LIVENESS_TIMEOUT
 from clarion.networks.zulip.servers import Realm, RealmState
+from clarion.secrets import Secret
 from clarion.tables import Token, find_subscription
 from clarion.tokens import hash_of
 from tests.api.networks.zulip.conftest import KeptEvents
 from tests.zulip import OTHER_PUBLIC, PUBLIC, Clock, ZulipDevice, ZulipServer, android, seal
 
 MINUTE, DAY = 60, 86_400
+VECTORS = json.loads((Path(__file__).parents[3] / "data" / "zulip.json").read_text())
 
 
 def test_a_device_becomes_a_subscription_of_its_server(server: ZulipServer, clock: Clock) -> None:
@@ -166,7 +174,8 @@ class TestRefusals:
 
     @pytest.mark.parametrize("name", ["realm_uuid", "encrypted_push_registration", "bouncer_public_key"])
     def test_a_missing_argument_is_named(self, server: ZulipServer, name: str) -> None:
-        reply = server.register(ZulipDevice(), **{name: None})
+        without: dict[str, Any] = {name: None}
+        reply = server.register(ZulipDevice(), **without)
         assert (reply.status, reply.code, reply.json["var_name"]) == (400, "REQUEST_VARIABLE_MISSING", name)
 
     def test_an_android_device_without_an_app_for_it(self, server: ZulipServer) -> None:
@@ -181,6 +190,32 @@ class TestRefusals:
         assert (reply.status, reply.code) == (429, "RATE_LIMIT_HIT")
         assert int(reply.headers["Retry-After"]) == reply.json["retry-after"] > 0
         assert server.register(first).status == 200, "it is there already"
+
+
+@pytest.fixture(scope="module")
+def keys_of_vectors(zulip_worker: ZulipWorker) -> KeyRing:
+    pairs = [
+        {"public": public, "private": private, "made_at": 0} for public, private in VECTORS["bouncer_keys"].items()
+    ]
+    client = boto3.client("secretsmanager")
+    client.create_secret(Name="vectors", SecretString=json.dumps({"keys": pairs}))
+    return KeyRing(Secret(client, "vectors", BouncerKeys))
+
+
+@pytest.mark.parametrize("vector", VECTORS["registrations"], ids=lambda vector: vector["case"])
+def test_each_recorded_registration_is_answered_as_by_zulips_bouncer(
+    server: ZulipServer, clock: Clock, keys_of_vectors: KeyRing, vector: dict[str, Any]
+) -> None:
+    clock.now = VECTORS["now"] * 1000
+    server.worker = replace(server.worker, keys=keys_of_vectors)
+    sent = ("token_id", "encrypted_push_registration", "bouncer_public_key")
+    reply = server.register(ZulipDevice(), **{name: vector[name] for name in sent})
+    code, _, text = vector["expect"].partition(":")
+    if code == "success":
+        assert reply.json == {"result": "success", "msg": ""}
+    else:
+        assert (reply.status, reply.code) == (400, code)
+        assert text in reply.json["msg"]
 
 
 class TestEnded:
@@ -200,7 +235,8 @@ class TestEnded:
         assert server.register(device).status == 200
         (row,) = server.rows()
         assert (row.subscription_id, row.status) == (ended.subscription_id, "active")
-        assert (row.began_at, row.created_at, row.ttl) == (clock.now, clock.now, None)
+        assert row.began_at == row.created_at == clock.now
+        assert row.ttl is None
         assert [token.subscription_id for token in Token.query(hash_of(row))] == [row.subscription_id]
 
     def test_what_was_sealed_before_is_too_old(self, server: ZulipServer, device: ZulipDevice, clock: Clock) -> None:
