@@ -208,10 +208,10 @@ WebOrigin = Annotated[HttpUrl, AfterValidator(_bare)]
 
 
 class ApiConfig(Config):
-    """`rate` and `burst` count requests a second over all clients.
+    """`rate` and `burst` count requests a second over all clients, and apart from them on each route for servers.
 
-    `open_rate` and `open_burst` count them on each route that is reached without a client's token, and on whatever is no
-    route.
+    `open_rate` and `open_burst` count them on each other route that is reached without a client's token, and on whatever is
+    no route.
 
     Whose tokens count: with `jwt_issuer`, those of the existing solution, which share a secret with us and name
     `jwt_audience`; with `login_domain`, those of the standalone login: it is the host name that clients sign, so never

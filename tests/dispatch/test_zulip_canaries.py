@@ -15,10 +15,10 @@ import boto3
 import pytest
 
 from clarion.channels import Channel
-from tests.api.networks.zulip.conftest import ZulipDevice, ZulipServer
 from tests.ledger.end_to_end import EndToEnd, deployed_stages, dispatch_batch, loggers_to
 from tests.ledger.zulip import known_server
 from tests.match.scene import lake_events
+from tests.zulip import ZulipDevice, ZulipServer
 
 TOKEN = "cafe0ca7a21e5" + "0" * 50 + "1"
 CONTENT = b64encode(b"a canary sings, sealed" * 9).decode()

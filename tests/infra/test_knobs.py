@@ -117,6 +117,11 @@ def matching(place: str) -> tuple[str, ...]:
     return tuple(f"settings.{function}.{place}" for function in ("match", "pages"))
 
 
+def throttled(limit: str) -> tuple[str, str]:
+    """Of all clients, and of a route for servers."""
+    return f"stage.DefaultRouteSettings.{limit}", f"stage.RouteSettings.POST /v1/toys/parts.{limit}"
+
+
 def consumer(field: str, functions: Sequence[str], queues: Sequence[str], **values: int) -> dict[str, Change]:
     """The fields of the configuration `field` of functions that `queues` feed."""
     sizes = size(f"{field}.size", functions, values["memory_mb"], values["timeout_s"])
@@ -326,10 +331,10 @@ CHANGES: Mapping[str, Change] = {
     "matching.fan_out_page": same(100, *matching("fan_out_page")),
     **size("api.size", ["api", f"{TOY}-router"], 1_025, 28),
     **size("api.authorizer", ["authorizer"], 513, 6),
-    "api.rate": same(201, "stage.DefaultRouteSettings.ThrottlingRateLimit"),
-    "api.burst": same(401, "stage.DefaultRouteSettings.ThrottlingBurstLimit"),
-    "api.open_rate": same(51, "stage.RouteSettings.*.ThrottlingRateLimit"),
-    "api.open_burst": same(102, "stage.RouteSettings.*.ThrottlingBurstLimit"),
+    "api.rate": same(201, *throttled("ThrottlingRateLimit")),
+    "api.burst": same(401, *throttled("ThrottlingBurstLimit")),
+    "api.open_rate": same(51, "stage.RouteSettings.$default.ThrottlingRateLimit"),
+    "api.open_burst": same(102, "stage.RouteSettings.$default.ThrottlingBurstLimit"),
     "api.reserved": same(
         150, *(f"functions.{each}.ReservedConcurrentExecutions" for each in ("api", "authorizer", f"{TOY}-router"))
     ),

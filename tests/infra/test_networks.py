@@ -151,6 +151,10 @@ def test_each_route_leads_to_its_router_and_asks_for_what_is_stated(template: Te
     assert throttled_apart & own.keys() == {key for key, route in own.items() if route.auth is not Auth.CLIENT}
     unchecked = {key for key, route in routes.items() if route["AuthorizationType"] == "NONE"}
     assert throttled_apart == {*unchecked, "$default"}
+    rates = {key: settings["ThrottlingRateLimit"] for key, settings in stage["RouteSettings"].items()}
+    of_servers = {key for key, route in own.items() if route.auth is Auth.SERVER}
+    assert {key for key, rate in rates.items() if rate == PROD.api.rate} == of_servers
+    assert {rates[key] for key in rates.keys() - of_servers} == {PROD.api.open_rate}
 
 
 def test_a_client_s_route_is_checked_by_the_authorizer_of_the_api_s_own(template: Template) -> None:

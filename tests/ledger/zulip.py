@@ -3,7 +3,6 @@
 The real code of both runs as in `end_to_end`.
 """
 
-import json
 from base64 import b64encode
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import boto3
 
-from api.networks.zulip.settings import ZulipSettings
 from api.networks.zulip.token_ids import number_of
 from api.networks.zulip.worker import ZulipWorker
 from clarion.channels import Channel
@@ -21,8 +19,7 @@ from clarion.decisions import SubscriptionStatus
 from clarion.networks import ZULIP
 from clarion.networks.zulip.devices import KEY_PREFIX_BYTES, DeviceData, Profile, device_id, pack
 from clarion.networks.zulip.needs import BOUNCER_SECRET
-from clarion.networks.zulip.registration import IOS_APP_ID
-from clarion.networks.zulip.servers import MODELS, Realm, RealmState, Server, ServerState, key_hash
+from clarion.networks.zulip.servers import MODELS
 from clarion.tables import Subscription
 from infra.environments import PROD
 from pipeline.prices import (
@@ -36,12 +33,12 @@ from pipeline.prices import (
     SQS_REQUEST,
     WRITE_UNIT,
 )
-from tests.api.networks.zulip.conftest import KEYS, Clock, ZulipDevice, ZulipServer
 from tests.ledger.end_to_end import EndToEnd, dispatch_batch
 from tests.ledger.stopwatch import SideBySide, stopwatch
 from tests.ledger.whole_bill import FILE, MONTH, lambda_time, recorded_metrics
 from tests.match.meter import meter
 from tests.match.scene import PREFIX
+from tests.zulip import KEYS, Clock, ZulipDevice, ZulipServer, settings_of
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -172,23 +169,13 @@ def _measure(stages: EndToEnd, server: ZulipServer, devices: list[ZulipDevice]) 
 def known_server(stages: EndToEnd) -> ZulipServer:
     """With a realm; it calls the router in this process."""
     boto3.client("secretsmanager").create_secret(Name=BOUNCER_SECRET, SecretString=KEYS.text)
-    settings = ZulipSettings(
-        network=ZULIP,
-        stage=PROD.stage,
-        table_prefix=PREFIX,
-        events_stream=stages.settings.events_stream,
-        late_events_queue_url=stages.settings.late_events_queue_url,
-        secrets=json.dumps({BOUNCER_SECRET: BOUNCER_SECRET}),
-        push_queues=json.dumps({Channel.APNS: stages.settings.push_queues[Channel.APNS]}),
-        apns_apps=json.dumps({IOS_APP_ID: "first"}),
-    )
-    worker = ZulipWorker.serving(settings)
+    settings = settings_of(PREFIX, stages.settings.late_events_queue_url, stages.settings.push_queues)
     # No thread pool, but an executor, which is all that is asked of it.
-    server = ZulipServer(replace(worker, senders=cast("ThreadPoolExecutor", SideBySide())), Clock())
+    worker = replace(ZulipWorker.serving(settings), senders=cast("ThreadPoolExecutor", SideBySide()))
+    server = ZulipServer(worker, Clock())
     for model in MODELS:
         model.create_table(billing_mode="PAY_PER_REQUEST")
-    Server(str(server.uuid), state=ServerState.ACTIVE.value, key_hash=key_hash(server.key), created_at=now_ms()).save()
-    Realm(str(server.realm), server_uuid=str(server.uuid), state=RealmState.ACTIVE.value, created_at=now_ms()).save()
+    server.admit()
     return server
 
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.zulip import ZulipDevice, ZulipServer, android
+from tests.zulip import PUBLIC, ZulipDevice, ZulipServer, android, seal
 
 PAGE = (Path(__file__).parents[4] / "docs" / "zulip.md").read_text()
 ACCOUNT = 1234567890123456789
@@ -29,13 +29,20 @@ def iphone(server: ZulipServer) -> ZulipDevice:
 
 @pytest.mark.parametrize("profile", [0, 1], ids=["shipped", "proposed"])
 def test_a_device_is_registered_by_the_members_that_the_page_shows(server: ZulipServer, profile: int) -> None:
-    members = shown("Register a device")[profile]
-    absent = {"token_id": None} if "push_account_id" in members else {}
+    device = ZulipDevice()
+    sealed = {
+        "realm_uuid": str(server.realm),
+        "encrypted_push_registration": seal(device.registration(server.clock.seconds)),
+        "bouncer_public_key": PUBLIC,
+    }
+    asked = shown("Register a device")[profile] | sealed
+    if "token_id" in asked:
+        asked["token_id"] = device.token_id
 
-    reply = server.register(ZulipDevice(), **absent, **{name: ACCOUNT for name in members if name == "push_account_id"})
+    reply = server.post_json("/push/e2ee/register", asked)
 
     assert reply.status == 200
-    assert ("device_id" in reply.json) == ("push_account_id" in members)
+    assert ("device_id" in reply.json) == ("push_account_id" in asked)
 
 
 def test_a_shipped_push_is_asked_for_and_answered_as_the_page_shows(server: ZulipServer, iphone: ZulipDevice) -> None:
