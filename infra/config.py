@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from clarion.channels import CHANNELS, PROVIDERS, Channel, Provider
 from clarion.decisions import OwnMessages
-from clarion.networks import NETWORKS, STATEMENTS
+from clarion.networks import NETWORKS, STATEMENTS, network
 from clarion.providers.webpush_address import ServiceName
 from clarion.settings import Title, WebhookUrl
 from infra.options import ApiConfig, Config, Ingest, Matching, Size, Stubs
@@ -234,6 +234,8 @@ class EnvironmentConfig(Config):
             raise ValueError(f"no network is called {', '.join(sorted(unknown))}")
         if strange := (self.matching.limits or {}).keys() - set(self.networks):
             raise ValueError(f"limits of {', '.join(sorted(strange))}, which is not deployed")
+        if self.ingest and not self.followed_networks:
+            raise ValueError("ingest has no network to follow")
         return self
 
     @model_validator(mode="after")
@@ -254,6 +256,11 @@ class EnvironmentConfig(Config):
     def _missing_for_direct_pushes(self) -> set[Provider]:
         needed = {provider for provider, spec in PROVIDERS.items() if spec.takes_direct_pushes}
         return needed.difference(self.deployed_providers)
+
+    @property
+    def followed_networks(self) -> tuple[str, ...]:
+        """Those that ingest follows nodes of."""
+        return tuple(name for name in self.networks if network(name).needs.nodes)
 
     @property
     def direct_push(self) -> bool:

@@ -102,9 +102,19 @@ def _paged(job: Parser) -> None:
 
 def _retiring(job: Parser) -> None:
     _careful(job)
-    job.add_argument("--dead-days", type=int, default=30, help="after so many days with a dead token")
-    job.add_argument("--idle-days", type=int, default=180, help="after so many days with no match and no change")
+    job.add_argument("--dead-days", type=_days, default=30, help="after so many days with a dead token, at least one")
+    job.add_argument(
+        "--idle-days", type=int, default=180, help="after so many days with no match, no direct push and no change"
+    )
     job.add_argument("--show", type=int, default=20, help="so many are listed by id, the oldest first")
+
+
+def _days(text: str) -> int:
+    """Raises `ArgumentTypeError` for less than one."""
+    days = int(text)
+    if days < 1:
+        raise argparse.ArgumentTypeError("at least one day")
+    return days
 
 
 def _careful(job: Parser) -> None:

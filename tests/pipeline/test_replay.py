@@ -8,12 +8,14 @@ from pyspark.sql import functions as F
 
 from clarion.channels import CHANNELS
 from clarion.messages import EnvelopeMessage, PushMessage, RemainderMessage, read_match_message
-from clarion.networks import NETWORKS
+from clarion.networks import STATEMENTS, XMTP
 from pipeline import replay
 from pipeline.generator.plan import Plan
 from pipeline.lake import REPLAYS, EventLake
 from pipeline.schemas import PLAN
 
+FOLLOWED = STATEMENTS, XMTP
+"""The networks that show envelopes."""
 QUEUES = {replay.ENVELOPES: "envelopes", **{str(channel): str(channel) for channel in CHANNELS}}
 QUICK = 1e9
 
@@ -69,10 +71,10 @@ def test_a_replay_sends_each_loss_once_even_if_it_is_stopped_and_run_again(
     to_match = [read_match_message(body) for url, body in sent if url == "envelopes"]
     whole = [one for one in to_match if isinstance(one, EnvelopeMessage)]
     envelopes = {str(one.receipt) for one in whole}
-    assert {one.network for one in whole} == {*NETWORKS}
+    assert {one.network for one in whole} == {*FOLLOWED}
     pushes = [(url, PushMessage.model_validate_json(body)) for url, body in sent if url != "envelopes"]
     assert all(url == push.channel for url, push in pushes)
-    assert {push.network for _, push in pushes} == {*NETWORKS}
+    assert {push.network for _, push in pushes} == {*FOLLOWED}
     pushed = {(str(push.receipt), str(push.subscription_id)) for _, push in pushes}
     asked = {(str(one.receipt), *one.subscription_ids) for one in to_match if isinstance(one, RemainderMessage)}
     assert not pushed & asked

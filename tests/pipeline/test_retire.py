@@ -9,10 +9,12 @@ from moto import mock_aws
 from pynamodb.connection import Connection
 
 from clarion.channels import Channel
+from clarion.endings import Death, declare_dead
 from clarion.event_log import EventLog, EventWriter
-from clarion.networks import STATEMENTS
-from clarion.subscriptions import Registration, register
+from clarion.networks import STATEMENTS, ZULIP
+from clarion.subscriptions import Registration, move, register
 from clarion.tables import MODELS, Subscription, Token, bind
+from pipeline.arguments import parse
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS
 from pipeline.retire import RetireAfter, RetireStopped, listed, retire
@@ -64,6 +66,51 @@ def test_only_the_long_dead_and_the_long_idle_are_listed(lake: EventLake) -> Non
     ])  # fmt: skip
     found = {row["subscription_id"]: row["why"] for row in listed(lake, NOW, AFTER).collect()}
     assert found == {"dead": "dead", "unproven": "dead", "idle": "idle"}
+
+
+def test_what_a_server_pushes_to_is_not_idle(lake: EventLake) -> None:
+    old = NOW - 200 * DAY_MS
+    write_rows(lake, EventKind.SUBSCRIPTION, [
+        (old, ZULIP, who, CLIENT, "fcm", "active", None, 1, 1) for who in ("pushed", "woken", "pushed long ago")
+    ])  # fmt: skip
+    write_rows(lake, EventKind.PUSH, [
+        (at, ZULIP, "r", CLIENT, "delivered", purpose, who, "fcm", 1, 9, *[None] * 3)
+        for at, who, purpose in (
+            (NOW - DAY_MS, "pushed", "direct"),
+            (NOW - DAY_MS, "woken", "wake_up"),
+            (NOW - 190 * DAY_MS, "pushed long ago", "direct"),
+        )
+    ])  # fmt: skip
+    assert {row["subscription_id"] for row in listed(lake, NOW, AFTER).collect()} == {"woken", "pushed long ago"}
+
+
+def test_what_has_ended_stays_for_as_long_as_it_may_be_dead(lake: EventLake) -> None:
+    write_rows(lake, EventKind.SUBSCRIPTION, [state(NOW - 2 * DAY_MS, "ended", "invalid")])
+    assert not listed(lake, NOW, RetireAfter(dead=3, idle=0)).collect()
+    assert [row["why"] for row in listed(lake, NOW, RetireAfter(dead=2, idle=0)).collect()] == ["dead"]
+
+
+def test_one_that_lives_again_under_its_id_stays(lake: EventLake, connection: Connection) -> None:
+    device = Registration(ZULIP, CLIENT, Channel.FCM, "token", subscription_id=str(UUID(int=7)))
+    made = register(connection, device, now=NOW - 40 * DAY_MS)
+    assert isinstance(made, Subscription)
+    [ended] = declare_dead(connection, made, Death("UNREGISTERED", NOW - 31 * DAY_MS))
+    write_rows(lake, EventKind.SUBSCRIPTION, [
+        (NOW - 31 * DAY_MS, ZULIP, ended.subscription_id, CLIENT, "fcm", "invalid", "UNREGISTERED", 2, 2)
+    ])  # fmt: skip
+    found = listed(lake, NOW, AFTER).persist()
+    assert found.count() == 1
+    assert isinstance(move(connection, ended, device, now=NOW), Subscription)
+
+    assert retire(found, connection, event_log(), NOW, lambda _: None) == 0
+
+    assert [row.subscription_id for row in Token.scan()] == [ended.subscription_id]
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "a"])
+def test_nothing_is_removed_within_a_day_of_its_end(days: str) -> None:
+    with pytest.raises(SystemExit):
+        parse(["retire", "--lake", "lake", "--dead-days", days])
 
 
 def test_they_are_removed_as_by_the_api_unless_touched_since(lake: EventLake, connection: Connection) -> None:

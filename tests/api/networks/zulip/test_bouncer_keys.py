@@ -1,0 +1,89 @@
+"""The bouncer's keys, as an instance of the router keeps them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+import pytest
+
+from api.networks.zulip.bouncer_keys import REREAD_SECONDS, KeyRing
+from clarion.networks.zulip.keys import BouncerKeys
+from clarion.networks.zulip.registration import RegistrationError
+from clarion.secrets import MAX_AGE, Secret
+from tests.zulip import ZulipDevice, seal
+
+NOW = 1_700_000_000
+
+
+@dataclass
+class Keeper:
+    """The secret, and one who opens registrations with it; in seconds, and counting the looks at it."""
+
+    seconds: float = 0.0
+    looks: int = 0
+
+    def __post_init__(self) -> None:
+        self._client = boto3.client("secretsmanager")
+        self._client.meta.events.register("before-call.secrets-manager.GetSecretValue", self._look)
+        self.keys = BouncerKeys().rotated(NOW)
+        self._name = self._client.create_secret(Name=self.newest, SecretString=self.keys.text)["ARN"]
+        secret = Secret(self._client, self._name, BouncerKeys, lambda: self.seconds)
+        self._ring = KeyRing(secret, lambda: self.seconds)
+
+    @property
+    def newest(self) -> str:
+        return self.keys.keys[-1].public
+
+    def change(self, keys: BouncerKeys) -> None:
+        self.keys = keys
+        self._client.put_secret_value(SecretId=self._name, SecretString=keys.text)
+
+    def opens(self, public_key: str) -> bool:
+        """Whether it is a key of the bouncer's."""
+        device = ZulipDevice()
+        sealed = seal(device.registration(NOW), public_key)
+        try:
+            return self._ring.open(sealed, public_key, token_id=device.token_id, now=NOW).token == device.token
+        except RegistrationError as error:
+            return error.code != "INVALID_BOUNCER_PUBLIC_KEY"
+
+    def _look(self, **_: Any) -> None:
+        self.looks += 1
+
+
+@pytest.fixture
+def keeper(aws: None) -> Keeper:
+    return Keeper()
+
+
+def test_known_keys_are_not_looked_up_for_each_registration(keeper: Keeper) -> None:
+    assert [keeper.opens(keeper.newest) for _ in range(5)] == [True] * 5
+    assert keeper.looks == 1
+
+
+def test_a_new_key_serves_at_once_and_the_old_one_still(keeper: Keeper) -> None:
+    old = keeper.newest
+    assert keeper.opens(old)
+    keeper.seconds = REREAD_SECONDS
+    keeper.change(keeper.keys.rotated(NOW))
+    assert keeper.opens(keeper.newest)
+    assert keeper.opens(old)
+    assert keeper.looks == 2
+
+
+def test_keys_that_nobody_knows_cost_one_look_in_ten_seconds(keeper: Keeper) -> None:
+    unknown = BouncerKeys().rotated(NOW).keys[0].public
+    assert [keeper.opens(unknown) for _ in range(5)] == [False] * 5
+    assert keeper.looks == 2
+    keeper.seconds = REREAD_SECONDS
+    assert [keeper.opens(unknown) for _ in range(5)] == [False] * 5
+    assert keeper.looks == 3
+
+
+def test_a_retired_key_ends_after_some_minutes(keeper: Keeper) -> None:
+    old = keeper.newest
+    assert keeper.opens(old)
+    keeper.change(keeper.keys.rotated(NOW).retired(old, NOW))
+    assert keeper.opens(old)
+    keeper.seconds = MAX_AGE + 1
+    assert not keeper.opens(old)
