@@ -13,6 +13,7 @@ from clarion.networks import NETWORKS, STATEMENTS, network
 from clarion.providers.webpush_address import ServiceName
 from clarion.settings import Title, WebhookUrl
 from infra.options import ApiConfig, Config, Ingest, Matching, Size, Stubs
+from pipeline.period import SNAPSHOT_DAYS
 
 ZoneId = Annotated[str, Field(pattern=r"^[a-z0-9]+-az\d$")]
 LogDays = Literal[7, 30, 90, 365]
@@ -200,6 +201,13 @@ class EnvironmentConfig(Config):
     def _functions_alone_run_on_the_host(self) -> "EnvironmentConfig":
         if self.platform is Platform.HOST and (self.ingest or self.pipeline):
             raise ValueError("ingest and pipeline are deployed for arm64 only")
+        return self
+
+    @model_validator(mode="after")
+    def _the_lake_outlives_the_snapshots(self) -> "EnvironmentConfig":
+        """A manifest may be younger than its files, and must not name what has expired."""
+        if self.pipeline and self.lake_days <= SNAPSHOT_DAYS:
+            raise ValueError(f"with the pipeline, lake_days has to be more than the {SNAPSHOT_DAYS} of its snapshots")
         return self
 
     @model_validator(mode="after")

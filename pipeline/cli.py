@@ -153,7 +153,10 @@ def run_replay(lake: EventLake, wanted: argparse.Namespace) -> int:
     _log(f"{planned.expired:>12,} left: their envelopes have expired, or are gone")
     _log(f"{planned.known:>12,} left: an earlier run has sent them again")
     if settings:
-        sent = replay.send(lake, boto3.client("sqs"), settings.queues, wanted.per_second, _every_thousand("sent"))
+        report = _every_thousand("sent")
+        sent = replay.send(
+            lake, boto3.client("sqs"), settings.queues, now=wanted.now, per_second=wanted.per_second, report=report
+        )
         _log(f"{sent:>12,} messages sent")
     return 0
 

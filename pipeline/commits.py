@@ -197,9 +197,14 @@ def commit(root: str, new: Manifest, replaces: str | None) -> None:
 
     if not swap_text(joined(root, manifest_path(new.hour)), replaced):
         raise CommitConflict(f"{new.hour} is no longer as commit {replaces} left it")
-    if "://" in root and _HOUR.fullmatch(new.hour):
+    write_links(root, new.hour, new.kinds)
+
+
+def write_links(root: str, hour: str, kinds: Iterable[str]) -> None:
+    """Have Athena's lists of an hour's kinds name what counts by now; on a disk, and of another name, there are none."""
+    if "://" in root and _HOUR.fullmatch(hour):
         with ThreadPoolExecutor(CONNECTIONS) as writers:
-            list(writers.map(partial(_write_link, root, new.hour), new.kinds))
+            list(writers.map(partial(_write_link, root, hour), kinds))
 
 
 def _write_link(root: str, hour: str, kind: str) -> None:

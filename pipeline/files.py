@@ -3,9 +3,10 @@
 import fcntl
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import batched
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
@@ -17,6 +18,8 @@ from pyarrow import fs
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+REMOVED_AT_ONCE = 1_000
+"""https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html"""
 CONNECTIONS = 16
 """So many requests to S3 go on at once, at most."""
 
@@ -108,6 +111,29 @@ def opened(target: str) -> pa.NativeFile:
     if isinstance(files, fs.LocalFileSystem):
         files.create_dir(path.rpartition("/")[0])
     return files.open_output_stream(path)
+
+
+def remove(root: str, paths: Iterable[str]) -> None:
+    """Remove files by their paths relative to `root`; one that has gone is no error.
+
+    PyArrow would ask S3 for each of them alone, and leave an empty object for its folder.
+    """
+    if "://" not in root:
+        for path in paths:
+            Path(joined(root.removeprefix("file:"), path)).unlink(missing_ok=True)
+        return
+    bucket, prefix = _place(root)
+    for some in batched(paths, REMOVED_AT_ONCE, strict=False):
+        _remove_objects(bucket, [joined(prefix, path).lstrip("/") for path in some])
+
+
+def _remove_objects(bucket: str, keys: Sequence[str]) -> None:
+    """Raises `OSError` if S3 refuses one of them: of those it says so in an answer that is no error."""
+    answer = s3_client().delete_objects(
+        Bucket=bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
+    )
+    if refused := answer.get("Errors"):
+        raise OSError(f"S3 refused to remove {len(refused)} objects: {refused[0]['Code']} for {refused[0]['Key']}")
 
 
 def swap_text(target: str, change: Change) -> bool:

@@ -39,12 +39,12 @@ from pipeline.commits import (
 )
 from pipeline.files import joined
 from pipeline.period import EVER, Period
+from pipeline.plans import REPLAYS, runs_since
 from pipeline.schemas import DIFFERENCE, PLAN, SCHEMAS, EventKind
 from pipeline.small_tables import write_tables
 
 PARTITIONS = ("day", "hour")
 UNREADABLE = "unreadable"
-REPLAYS = "replays"
 DIFFERENCES = "differences"
 
 type Written = dict[str, tuple[DataFile, ...]]
@@ -94,9 +94,9 @@ class EventLake:
     def data_files(self, kind: str, arrived: Period) -> list[DataFile]:
         return [each for found in self.view.manifests(arrived) for each in found.kinds.get(kind, ())]
 
-    def plans(self) -> DataFrame:
-        """All that `replay` has planned to send again, in `PLAN`."""
-        return self.read_named(REPLAYS, PLAN)
+    def plans(self, since: int) -> DataFrame:
+        """What `replay` has planned since then to send again, in `PLAN`."""
+        return self.read_files(REPLAYS, PLAN, [file for run in runs_since(self.root, since) for file in run.files])
 
     def differences(self, period: Period) -> DataFrame | None:
         """What `reconcile` has found for exactly this period; None if it has not been asked."""

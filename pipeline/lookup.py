@@ -28,10 +28,10 @@ from pipeline.columns import FILE_NAMES
 from pipeline.commits import LakeView, read_manifest
 from pipeline.files import filesystem, folders
 from pipeline.period import DAY_MS, Period, hour_start
+from pipeline.plans import runs_since
 from pipeline.raw import RAW, arrived_files
 
 READERS = 16
-REPLAYS = "replays"
 FEW = 8
 """Up to so many texts are looked for in a line before it is parsed."""
 _RULE_KEYS = "rules.list.element.key"
@@ -87,9 +87,10 @@ class Lookup:
             if one.raw and not _keys(one.network, one.raw).isdisjoint(keys):
                 yield one.receipt
 
-    def replayed(self, receipts: Collection[UUID]) -> set[tuple[UUID, UUID]]:
-        """What of these was sent to the live system again: receipt and subscription."""
-        tables = self._mapped(lambda path: self._table(path, ["receipt", "subscription_id"]), self.named_files(REPLAYS))
+    def replayed(self, receipts: Collection[UUID], since: int) -> set[tuple[UUID, UUID]]:
+        """What of these was sent to the live system again since then: receipt and subscription."""
+        paths = [file.path for run in runs_since(self.root, since) for file in run.files]
+        tables = self._mapped(lambda path: self._table(path, ["receipt", "subscription_id"]), paths)
         rows = ((UUID(row["receipt"]), UUID(row["subscription_id"])) for table in tables for row in table.to_pylist())
         return {row for row in rows if row[0] in receipts}
 

@@ -69,7 +69,7 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms) -> Findin
     astray = contradictions(with_traces(compared, claims, terms.grace), limits).select(*DIFFERENCES)
     lost = undelivered(compared, terms).unionByName(unknowable(envelopes))
     secret = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0))
-    differences = without_repaired(astray.unionByName(lost), pushes, replays(lake))
+    differences = without_repaired(astray.unionByName(lost), pushes, replays(lake, period.start))
     return Findings(differences, secret.select(*_WHO, "network"), claims_of(decided, envelopes))
 
 
@@ -259,9 +259,9 @@ def unknowable(envelopes: DataFrame) -> DataFrame:
     return known.select("*", "it.*").select(*DIFFERENCES)
 
 
-def replays(lake: EventLake) -> DataFrame:
-    """`receipt, subscription_id` of all that was sent to the live system again."""
-    return lake.plans().select(*_WHO).distinct()
+def replays(lake: EventLake, since: int) -> DataFrame:
+    """`receipt, subscription_id` of what was sent to the live system again since then."""
+    return lake.plans(since).select(*_WHO).distinct()
 
 
 def without_repaired(differences: DataFrame, pushes: DataFrame, replayed: DataFrame) -> DataFrame:

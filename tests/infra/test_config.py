@@ -381,6 +381,14 @@ def test_a_lake_that_forgets_within_days_is_refused() -> None:
         PROD.model_validate({**dict(PROD), "lake_days": 6})
 
 
+def test_with_the_pipeline_the_lake_keeps_every_snapshot_until_the_pipeline_removes_it() -> None:
+    assert PROD.pipeline
+    assert PROD.model_validate({**dict(PROD), "lake_days": 51}).lake_days == 51
+    assert PROD.model_validate({**dict(PROD), "lake_days": 50, "pipeline": None}).lake_days == 50
+    with pytest.raises(ValidationError, match="lake_days has to be more than the 50"):
+        PROD.model_validate({**dict(PROD), "lake_days": 50})
+
+
 def test_a_large_batch_needs_a_window() -> None:
     with pytest.raises(ValidationError, match="window"):
         Consumer(size=SIZE, concurrency=2, receives=5, batch=11)

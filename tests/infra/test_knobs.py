@@ -404,7 +404,7 @@ CHANGES: Mapping[str, Change] = {
         *([f"settings.api.direct_push.{name}"] if name in DirectPushSettings.model_fields else ()),
     ) for name in stub_names()},
     "log_days": same(90, "logs.*.RetentionInDays"),
-    "lake_days": same(40, "expires.LakeBucket"),
+    "lake_days": same(60, "expires.LakeBucket"),
     "lake_buffer_s": same(120, "stream.ExtendedS3DestinationConfiguration.BufferingHints.IntervalInSeconds"),
     "lake_zipped": Change(
         False,

@@ -78,7 +78,7 @@ PERMITTED: Mapping[str, Permissions] = {
         **running("s3"),
         **LARGE,
         **(written := writing(*WRITTEN_BY_REPLAY)),
-        "s3:PutObject": {*written["s3:PutObject"], f"DataLake/{PLANNED}"},
+        "s3:PutObject": {*written["s3:PutObject"], f"DataLake/{PLANNED}*"},
         "sqs:SendMessage": {f"Queues{name.title()}" for name in QUEUES},
     },
     "RetireRole": {

@@ -156,6 +156,22 @@ def test_what_a_commit_has_left_out_is_removed_at_once(lake: SmallLake) -> None:
     assert holding(lake) == []
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_file_that_has_expired_before_its_manifest_holds_nobody(lake: SmallLake, *, dry_run: bool) -> None:
+    """A late line has brought the hour another commit, whose manifest is younger than the first files."""
+    late = Way(START, 2)
+    lake.commit(late.notification(), late.push(), at=START)
+    manifest = read_manifest(lake.root, HOUR)
+    assert manifest
+    expired = [manifest.kinds[kind][0].path for kind in ("notification", "push")]
+    for path in (*expired, manifest.raw[0].path):
+        (Path(lake.root) / path).unlink()
+    kinds = {"notification": 1, "push": 1}
+    ruled = {"events": 4, "rules": 1, "subscription": 1}
+    assert run(lake, dry_run=dry_run).removed == kinds | ruled
+    assert bool(holding(lake)) == dry_run
+
+
 @pytest.mark.parametrize("name", ["snapshots/subscription/day=2026-11-20", "differences/from=1/to=2", "replays/run=1"])
 def test_what_is_of_no_hour_is_committed_without_the_client(lake: SmallLake, name: str) -> None:
     rows = [

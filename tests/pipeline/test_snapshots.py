@@ -11,14 +11,14 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.commits import update
+from pipeline.commits import DataFile, update
 from pipeline.known import MARGIN_MS, known, write_snapshots
 from pipeline.lake import EventLake
 from pipeline.limits import limit_history
-from pipeline.period import DAY_MS, FOREVER, HOUR_MS, hour_path
+from pipeline.period import DAY_MS, FOREVER, HOUR_MS, SNAPSHOT_DAYS, hour_path
 from pipeline.rules import in_force, latest_subscriptions, rule_changes
 from pipeline.schemas import EventKind
-from pipeline.snapshots import KEPT_DAYS, day_of, prune, read_snapshot, snapshot_days, snapshot_name, write_day
+from pipeline.snapshots import day_of, prune, read_snapshot, snapshot_days, snapshot_name, write_day
 from pipeline.state import STATES, last_rules
 from tests.pipeline.conftest import copied
 from tests.pipeline.small_lake import LakeRow, write_rows
@@ -246,9 +246,22 @@ def test_a_month_keeps_its_first_snapshot_and_no_others_once_they_are_old(lived:
         update(lived.root, snapshot_name(RULES, each), lambda known: known)
     prune(lived.root, RULES, day(80), monthly=True)
     kept = snapshot_days(lived.root, RULES)
-    old = [each for each in days if each.end < day(80) - KEPT_DAYS * DAY_MS]
+    old = [each for each in days if each.end < day(80) - SNAPSHOT_DAYS * DAY_MS]
     assert [each for each in kept if each in old] == [each for each in old if hour_path(each.start)[8:10] == "01"]
-    assert kept[-KEPT_DAYS:] == days[-KEPT_DAYS:]
+    assert kept[-SNAPSHOT_DAYS:] == days[-SNAPSHOT_DAYS:]
+
+
+def test_a_snapshot_whose_removal_was_stopped_is_removed_by_the_next_run(tmp_path: Path) -> None:
+    """It keeps its manifest until its files are gone: nothing else says which they are."""
+    name, folder = snapshot_name(RULES, day_of(START)), tmp_path / "held"
+    folder.mkdir()
+    update(str(tmp_path), name, lambda known: replace(known, kinds={name: (DataFile("held", 1, 1, ""),)}))
+    with pytest.raises(OSError, match="held"):
+        prune(str(tmp_path), RULES, day(80), monthly=False)
+    assert snapshot_days(str(tmp_path), RULES) == [day_of(START)]
+    folder.rmdir()
+    prune(str(tmp_path), RULES, day(80), monthly=False)
+    assert snapshot_days(str(tmp_path), RULES) == []
 
 
 def test_the_last_limits_outlive_their_objects(lake: EventLake) -> None:
