@@ -94,9 +94,10 @@ class AppConfig(Config):
 class Pipeline(Config):
     """The Spark jobs on EMR Serverless; the daily run begins at `hour`, UTC, once the day's last lines have arrived.
 
-    `release` brings Spark and Python as the jobs are tested with. An application has at most so many `workers` at
-    once, the driver among them; a new account may use 16 processors, which are four. With `watch_minutes`, losses are
-    looked for so often; beyond eight, the alarm on them may come later than a quarter of an hour after a loss.
+    `release` brings Spark and Python as the jobs are tested with. The daily run has at most so many `workers` at once,
+    the driver among them, and repairs have as many beside it; a new account may use 16 processors, which are four in
+    all. With `watch_minutes`, losses are looked for so often, by two workers more; beyond eight, the alarm on them may
+    come later than a quarter of an hour after a loss.
     """
 
     release: Annotated[str, Field(pattern=r"^emr-spark-8\.\d+\.\d+$")] = "emr-spark-8.1.0"

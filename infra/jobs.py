@@ -193,6 +193,8 @@ def parameters(code: Code, settings: Mapping[str, str], *, region: str, workers:
         "spark.dynamicAllocation.initialExecutors": executors,
         "spark.dynamicAllocation.maxExecutors": executors,
         "spark.archives": code.archives,
+        # CloudWatch takes money by the gigabyte, and Spark logs each task.
+        "spark.log.level": "WARN",
         **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in driver.items()},
         "spark.executorEnv.AWS_DEFAULT_REGION": region,
         "spark.executorEnv.PYSPARK_PYTHON": PYTHON,

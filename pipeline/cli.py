@@ -129,6 +129,8 @@ def run_watch(lake: EventLake, wanted: argparse.Namespace) -> int:
 
     def report(found: FoundLosses) -> None:
         _log(f"{found.losses:>12,} losses found up to {instant_text(found.until)}")
+        if found.left_before:
+            _log(f"what was observed before {instant_text(found.left_before)} is left to the daily run")
         print(json.dumps({"losses": found.losses, "oldest_s": found.oldest_s}), flush=True)
         if wanted.stage:
             record(boto3.client("cloudwatch", config=ASKED), wanted.stage, found)

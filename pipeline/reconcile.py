@@ -19,7 +19,7 @@ from pyspark.storagelevel import StorageLevel
 
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import LATENESS, SKEW
-from pipeline.claims import claims_of, claims_on, earlier_claims, lookback, with_traces
+from pipeline.claims import LOOKED_BACK_MS, claims_of, claims_on, earlier_claims, lookback, with_traces
 from pipeline.findings import Difference
 from pipeline.known import known
 from pipeline.lake import EventLake
@@ -51,8 +51,12 @@ class Findings:
     claims: DataFrame
 
 
-def reconcile(lake: EventLake, period: Period, now: int, terms: Terms) -> Findings:
-    """Differences that `replay` has repaired are no longer any."""
+def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_back: int = LOOKED_BACK_MS) -> Findings:
+    """Differences that `replay` has repaired are no longer any.
+
+    Claims are known that were made up to `claims_back` milliseconds before the period: without older ones, whatever was
+    dropped as a duplicate of theirs seems to be `wrongly_dropped`, and what was lost beside them `missing`.
+    """
     since = Period(period.start, now)
     limits = limit_history(lake, period.start, now, terms.grace)
     facts = verified(lake.files(EventKind.OBSERVED, since), period, lake.oversize).dropDuplicates(["receipt"])
@@ -63,7 +67,7 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms) -> Findin
     begin = period.start - lookback(lake, period, limits, terms.lookback)
     notified = lake.read(EventKind.NOTIFICATION, Period(begin, now))
     decided = kept(decisions(notified, envelopes, period.start, limits))
-    claims = kept(claims_on(envelopes, earlier_claims(lake, period, now), notified))
+    claims = kept(claims_on(envelopes, earlier_claims(lake, period, now, claims_back), notified))
     pushes = outcomes(lake.read(EventKind.PUSH, since))
     compared = kept(comparisons(wanted, with_caps(decided, limits), pushes, terms))
     astray = contradictions(with_traces(compared, claims, terms.grace), limits).select(*DIFFERENCES)

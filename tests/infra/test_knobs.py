@@ -389,9 +389,9 @@ CHANGES: Mapping[str, Change] = {
     "pipeline.workers": Change(
         6,
         {
-            "applications.*.MaximumCapacity.Cpu": "24 vCPU",
-            "applications.*.MaximumCapacity.Memory": "96 GB",
-            "jobs.*.maxExecutors": "5",
+            **{f"applications.{name}.MaximumCapacity.{part}": value
+               for name in ("daily", "repairs") for part, value in (("Cpu", "24 vCPU"), ("Memory", "96 GB"))},
+            **{f"jobs.{job}.maxExecutors": "5" for job in ("Daily", "Replay", "Retire")},
         },
     ),
     "pipeline.timeout_minutes": same(120, "daily.ExecutionTimeoutMinutes"),
