@@ -67,7 +67,7 @@ class DeviceArguments(Arguments):
         return self
 
 
-class Device(NamedTuple):
+class DeviceRegistration(NamedTuple):
     """What is to be written."""
 
     registration: Registration
@@ -93,7 +93,7 @@ def _opened(call: ServerCall, asked: DeviceArguments) -> PushRegistration:
         raise ZulipError(ZulipCode[error.code], str(error)) from None
 
 
-def _device(call: ServerCall, asked: DeviceArguments, opened: PushRegistration) -> Device:
+def _device(call: ServerCall, asked: DeviceArguments, opened: PushRegistration) -> DeviceRegistration:
     profile, number = _named(asked)
     server, realm = call.server_uuid, asked.realm_uuid
     if profile is Profile.SHIPPED:
@@ -112,7 +112,7 @@ def _device(call: ServerCall, asked: DeviceArguments, opened: PushRegistration) 
         subscription_id=subscription_id,
         network_data=pack(data),
     )
-    return Device(registration, data)
+    return DeviceRegistration(registration, data)
 
 
 def _named(asked: DeviceArguments) -> tuple[Profile, int]:
@@ -130,7 +130,7 @@ def _app(call: ServerCall, opened: PushRegistration) -> str:
     return app
 
 
-def _put(call: ServerCall, device: Device) -> None:
+def _put(call: ServerCall, device: DeviceRegistration) -> None:
     for attempt in range(WRITE_ATTEMPTS):
         row = find_subscription(str(device.registration.subscription_id))
         if row is not None and _is_there(row, device.data):
