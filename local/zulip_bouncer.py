@@ -33,7 +33,7 @@ class BouncerRefusalError(Exception):
         self.code = code
 
 
-class Fault(Enum):
+class Interruption(Enum):
     """What may happen to a request on its way."""
 
     UNREACHABLE = auto()
@@ -43,21 +43,21 @@ class Fault(Enum):
 
 
 class InterruptedTransport(httpx.AsyncBaseTransport):
-    """The next requests meet `faults`, one each; those that follow are answered."""
+    """The next requests meet `interruptions`, one each; those that follow are answered."""
 
     def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
-        self.faults = deque[Fault]()
+        self.interruptions = deque[Interruption]()
         self._transport = transport
 
     @override
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        fault = self.faults.popleft() if self.faults else None
-        if fault is Fault.UNREACHABLE:
+        interruption = self.interruptions.popleft() if self.interruptions else None
+        if interruption is Interruption.UNREACHABLE:
             raise httpx.ConnectError("unreachable", request=request)
-        if fault is Fault.SERVER_ERROR:
+        if interruption is Interruption.SERVER_ERROR:
             return httpx.Response(500)
         response = await self._transport.handle_async_request(request)
-        if fault is Fault.ANSWER_LOST:
+        if interruption is Interruption.ANSWER_LOST:
             await response.aread()
             raise httpx.ReadTimeout("the answer is lost", request=request)
         return response

@@ -37,9 +37,9 @@ from local.zulip_devices import (
     DeviceStatus,
     KeyedDevice,
     PushDevice,
-    Realm,
     SealedRegistration,
     TokenKind,
+    ZulipRealm,
 )
 from local.zulip_server import ServerError, Sleep, ZulipServer, backoff
 
@@ -100,7 +100,7 @@ class Phone:
 class Account(ABC):
     """A user's account on a server, as the app keeps it."""
 
-    def __init__(self, phone: Phone, server: ZulipServer, realm: Realm, user_id: int) -> None:
+    def __init__(self, phone: Phone, server: ZulipServer, realm: ZulipRealm, user_id: int) -> None:
         self.phone = phone
         self.server = server
         self.realm = realm
@@ -167,7 +167,7 @@ class Account(ABC):
 class DocumentAccount(Account):
     """As the product document has it."""
 
-    def __init__(self, phone: Phone, server: ZulipServer, realm: Realm, user_id: int) -> None:
+    def __init__(self, phone: Phone, server: ZulipServer, realm: ZulipRealm, user_id: int) -> None:
         super().__init__(phone, server, realm, user_id)
         self._choose_keys()
 
@@ -208,7 +208,7 @@ class DocumentAccount(Account):
 class ShippedAccount(Account):
     """As Zulip 12 does it: the server has given the app an id, and the token may be replaced under it."""
 
-    def __init__(self, phone: Phone, server: ZulipServer, realm: Realm, user_id: int) -> None:
+    def __init__(self, phone: Phone, server: ZulipServer, realm: ZulipRealm, user_id: int) -> None:
         super().__init__(phone, server, realm, user_id)
         self.device_id = server.register_client_device()
         self.push_key_id = secrets.randbits(32)

@@ -41,7 +41,7 @@ class DeviceStatus(StrEnum):
 
 
 @dataclass(frozen=True)
-class Realm:
+class ZulipRealm:
     """An organization; `owner_secret` proves to the bouncer that the server's operator has it."""
 
     uuid: UUID
@@ -85,7 +85,7 @@ class PushDevice(ABC):
     pushes: ClassVar[str]
     """The name of the list of pushes in a request to notify."""
 
-    realm: Realm
+    realm: ZulipRealm
     user_id: int
     token_kind: TokenKind
     registration: SealedRegistration | None

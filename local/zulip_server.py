@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from local.provider import Clock
 from local.zulip_bouncer import Bouncer, BouncerRefusalError, BouncerUnavailableError, JsonObject
-from local.zulip_devices import EXPIRED, AccountDevice, DeviceStatus, KeyedDevice, PushDevice, Realm
+from local.zulip_devices import EXPIRED, AccountDevice, DeviceStatus, KeyedDevice, PushDevice, ZulipRealm
 
 LIVENESS_TIMEOUT_S = 24 * 60 * 60
 BATCH = 1000
@@ -66,7 +66,7 @@ class ZulipServer:
     ) -> None:
         self.hostname = hostname
         self.bouncer = bouncer
-        self.realms: list[Realm] = []
+        self.realms: list[ZulipRealm] = []
         self.devices: dict[str, PushDevice] = {}
         self.events: list[DeviceEvent] = []
         self.mails: list[str] = []
@@ -83,9 +83,9 @@ class ZulipServer:
         for registration in self._registrations:
             registration.cancel()
 
-    def add_realm(self, name: str) -> Realm:
+    def add_realm(self, name: str) -> ZulipRealm:
         host = f"{name.lower().replace(' ', '-')}.{self.hostname}"
-        realm = Realm(uuid4(), host, name, secrets.token_hex(24))
+        realm = ZulipRealm(uuid4(), host, name, secrets.token_hex(24))
         self.realms.append(realm)
         return realm
 
@@ -106,7 +106,7 @@ class ZulipServer:
         """The id of a device of the later generation, for its app."""
         return next(self._device_ids)
 
-    def statuses(self, realm: Realm, user_id: int) -> dict[str, DeviceStatus]:
+    def statuses(self, realm: ZulipRealm, user_id: int) -> dict[str, DeviceStatus]:
         """What a client is given when it registers an event queue: `push_account_ids`, or `devices`."""
         devices = self.devices.values()
         return {each.name: each.status for each in devices if each.realm == realm and each.user_id == user_id}
@@ -133,7 +133,7 @@ class ZulipServer:
         while self._registrations:
             await asyncio.gather(*self._registrations)
 
-    async def notify(self, realm: Realm, content: JsonObject) -> int:
+    async def notify(self, realm: ZulipRealm, content: JsonObject) -> int:
         """Send it to all active devices of the realm; returns how many pushes the bouncer has queued."""
         queued = 0
         for generation in _GENERATIONS:
@@ -151,7 +151,7 @@ class ZulipServer:
                 for generation in _GENERATIONS:
                     self._remove_gone(realm, generation, page)
 
-    def _active(self, realm: Realm, generation: type[PushDevice]) -> list[PushDevice]:
+    def _active(self, realm: ZulipRealm, generation: type[PushDevice]) -> list[PushDevice]:
         return [
             each
             for each in self.devices.values()
@@ -190,7 +190,7 @@ class ZulipServer:
         if self._knows(device):
             self._emit(device, reason)
 
-    def _remove_gone(self, realm: Realm, generation: type[PushDevice], answer: JsonObject) -> None:
+    def _remove_gone(self, realm: ZulipRealm, generation: type[PushDevice], answer: JsonObject) -> None:
         gone = generation.gone(answer)
         for device in self._active(realm, generation):
             if device.address in gone:

@@ -23,9 +23,9 @@ from local.outside import BUNDLE_ID
 from local.provider import InjectedFault, ReceivedPush
 from local.scenes import QUIET, Outcome, Unexpected, expect, shown_by_phones
 from local.system import PATIENCE, System
-from local.zulip_bouncer import Bouncer, Fault, InterruptedTransport, JsonObject
+from local.zulip_bouncer import Bouncer, InterruptedTransport, Interruption, JsonObject
 from local.zulip_client import Account, DocumentAccount, Phone, Release, ShippedAccount
-from local.zulip_devices import DeviceStatus, Realm, TokenKind
+from local.zulip_devices import DeviceStatus, TokenKind, ZulipRealm
 from local.zulip_server import ZulipServer, new_org_key
 
 _RETRY_S = 0.2
@@ -45,7 +45,7 @@ class SelfHosted:
         """The app's newest."""
         return Release(self.system.bouncer_public_key, BUNDLE_ID)
 
-    async def register(self, generation: type[Account], realm: Realm, phone: Phone, user_id: int = 10) -> Account:
+    async def register(self, generation: type[Account], realm: ZulipRealm, phone: Phone, user_id: int = 10) -> Account:
         account = generation(phone, self.server, realm, user_id)
         await account.register()
         await self.server.until_registered()
@@ -169,7 +169,9 @@ async def an_outage(system: System, _: Cast) -> Outcome:
         realm = server.add_realm("Engineering")
         await server.join()
         phone = Phone(TokenKind.APNS, "23" * 32, site.release)
-        site.way.faults.extend([Fault.UNREACHABLE, Fault.SERVER_ERROR, Fault.ANSWER_LOST, Fault.ANSWER_LOST])
+        site.way.interruptions.extend(
+            [Interruption.UNREACHABLE, Interruption.SERVER_ERROR, Interruption.ANSWER_LOST, Interruption.ANSWER_LOST]
+        )
         account = await site.register(DocumentAccount, realm, phone)
         expect(server.statuses(realm, account.user_id), {account.name: DeviceStatus.ACTIVE}, "devices at the server")
         expect(len(await asyncio.to_thread(site.devices)), 1, "devices at the bouncer")
@@ -193,7 +195,7 @@ async def pushes_to(system: System, phone: Phone, count: int = 1) -> list[Receiv
     return found
 
 
-async def _notified(system: System, server: ZulipServer, *phones: tuple[Realm, Phone]) -> Outcome:
+async def _notified(system: System, server: ZulipServer, *phones: tuple[ZulipRealm, Phone]) -> Outcome:
     """Send a message to each realm, of whose one user this is the phone, and see that nobody else could read it."""
     start, shown = time.time(), []
     for realm, phone in phones:

@@ -5,6 +5,7 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import NamedTuple
 
 import boto3
@@ -62,6 +63,13 @@ class Keys(Report):
         return Group(*parts)
 
 
+class StoredKeys(NamedTuple):
+    """`version` is that of the secret that holds them."""
+
+    keys: BouncerKeys
+    version: str
+
+
 class Devices(NamedTuple):
     """How many there are of each key, by the prefix that they remember of it; those of the last month apart."""
 
@@ -70,29 +78,29 @@ class Devices(NamedTuple):
 
 
 def list_keys(here: Deployment) -> Keys:
-    return _report(_read(here), _count())
+    return _report(_read(here).keys, _count())
 
 
 def rotate(here: Deployment, *, first: bool, yes: bool) -> Keys:
     """Add a key. `first` replaces what the secret was made with, which holds none."""
     known = _none_yet(here) if first else _read(here)
     confirm(f"Add a bouncer key to {here}? The others stay good.", yes=yes)
-    rotated = known.rotated(int(time.time()))
-    _write(here, rotated)
+    rotated = known.keys.rotated(int(time.time()))
+    _replace(here, known, rotated)
     return _report(rotated, _count()).model_copy(update={"made": rotated.keys[-1].public})
 
 
 def retire(here: Deployment, public: str, *, yes: bool) -> Keys:
     """Forget a key's private half: whoever seals for it is refused from then on."""
     known = _read(here)
-    if public not in known.opening:
+    if public not in known.keys.opening:
         raise click.UsageError("PUBLIC is none of the keys that `clarion zulip keys` shows as good")
-    if len(known.opening) == 1:
+    if len(known.keys.opening) == 1:
         raise click.UsageError("this is the only key: `clarion zulip rotate-key` makes the next one")
     counted = _count()
     confirm(_question(here, public, counted), yes=yes)
-    retired = known.retired(public, int(time.time()))
-    _write(here, retired)
+    retired = known.keys.retired(public, int(time.time()))
+    _replace(here, known, retired)
     return _report(retired, counted)
 
 
@@ -107,27 +115,40 @@ def _secret_id(here: Deployment) -> str:
     return f"{here.prefix}{BOUNCER_SECRET}"
 
 
-def _text(here: Deployment) -> str:
-    return boto3.client("secretsmanager").get_secret_value(SecretId=_secret_id(here))["SecretString"]
+def _stored(here: Deployment) -> tuple[str, str]:
+    """The secret's text, and its version."""
+    answer = boto3.client("secretsmanager").get_secret_value(SecretId=_secret_id(here))
+    return answer["SecretString"], answer["VersionId"]
 
 
-def _read(here: Deployment) -> BouncerKeys:
+def _read(here: Deployment) -> StoredKeys:
+    text, version = _stored(here)
     try:
-        return keys.read(_text(here))
+        return StoredKeys(keys.read(text), version)
     except ValueError:
         raise Trouble(f"{_secret_id(here)} holds no keys; `clarion zulip rotate-key --first` makes the first") from None
 
 
-def _none_yet(here: Deployment) -> BouncerKeys:
+def _none_yet(here: Deployment) -> StoredKeys:
+    text, version = _stored(here)
     try:
-        keys.read(_text(here))
+        keys.read(text)
     except ValueError:
-        return BouncerKeys()
+        return StoredKeys(BouncerKeys(), version)
     raise click.UsageError("there are keys already: leave out --first")
 
 
-def _write(here: Deployment, made: BouncerKeys) -> None:
-    boto3.client("secretsmanager").put_secret_value(SecretId=_secret_id(here), SecretString=made.text)
+def _replace(here: Deployment, known: StoredKeys, changed: BouncerKeys) -> None:
+    """As the one version that follows `known`: of two operators who have read the same keys, the second is refused.
+
+    A version is written once, and its id is the token of the request that writes it.
+    https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html
+    """
+    client, follows = boto3.client("secretsmanager"), sha256(known.version.encode()).hexdigest()
+    try:
+        client.put_secret_value(SecretId=_secret_id(here), ClientRequestToken=follows, SecretString=changed.text)
+    except client.exceptions.ResourceExistsException:
+        raise Trouble("somebody else has changed the keys meanwhile: look at `clarion zulip keys`") from None
 
 
 def _report(known: BouncerKeys, counted: Devices) -> Keys:

@@ -51,7 +51,7 @@ def _add_server(
     as_json: bool,
 ) -> Exit:
     """Let SERVER in, named by its zulip_org_id, or change what it is allowed."""
-    terms = servers.Terms(hostname, contact, key_hash, devices, pushes_a_minute)
+    terms = servers.ServerTerms(hostname, contact, key_hash, devices, pushes_a_minute)
     show(servers.add_server(_bound(stage), server, terms), as_json=as_json)
     return Exit.WELL
 

@@ -22,7 +22,7 @@ COLUMNS = ("server", "state", "hostname", "contact", "realms", "devices", "devic
 
 
 @dataclass(frozen=True)
-class Terms:
+class ServerTerms:
     """What an operator says of a server; None leaves it as it is. `key_hash` is the SHA-256 of its `zulip_org_key`."""
 
     hostname: str | None = None
@@ -88,7 +88,7 @@ def bind(here: Deployment) -> None:
         raise Trouble(f"{here} does not serve Zulip: name it in the environment's `networks`, and deploy")
 
 
-def add_server(here: Deployment, server_uuid: UUID, terms: Terms) -> ServerChange:
+def add_server(here: Deployment, server_uuid: UUID, terms: ServerTerms) -> ServerChange:
     """Let a server in, again if it was removed, or change its terms. Without a known key it has to register itself."""
     known = find_server(server_uuid)
     has_key = terms.key_hash or (known and known.key_hash)

@@ -22,6 +22,7 @@ from clarion.networks.zulip.payload import ApnsBody, ShippedContent, push_of
 from clarion.networks.zulip.servers import Realm, Server, find_realm, find_server
 from clarion.tables import Subscription
 from console.faults import Exit
+from console.zulip import bouncer_keys
 from tests.console.account import PREFIX, Account, Clarion
 
 SERVER, OTHER, REALM = uuid4(), uuid4(), uuid4()
@@ -192,6 +193,26 @@ def test_a_rotation_adds_a_key_and_shows_its_public_half_alone(clarion: Clarion)
     assert kept == TWO.keys
     assert f"For the app's next release: {made.public}" in ended.out
     assert not any(private in ended.out + ended.err for private in stored_keys().opening.values())
+
+
+@pytest.mark.usefixtures("zulip")
+@pytest.mark.parametrize("words", [("rotate-key",), ("retire-key", OLD)])
+def test_of_two_changes_at_once_the_second_is_refused(
+    clarion: Clarion, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """The other operator changes the keys while this one is being asked."""
+    changed = list[BouncerKeys]()
+
+    def change_first(*_: object, yes: bool) -> None:
+        if not yes:
+            clarion("zulip", "rotate-key", "--yes")
+            changed.append(stored_keys())
+
+    monkeypatch.setattr(bouncer_keys, "confirm", change_first)
+    ended = clarion("zulip", *words)
+
+    assert (ended.code, "somebody else" in ended.err) == (Exit.TROUBLE, True)
+    assert [stored_keys()] == changed
 
 
 @pytest.mark.usefixtures("zulip")

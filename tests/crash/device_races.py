@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from api.networks.zulip.device_quota import DeviceQuota
 from api.networks.zulip.worker import Recent, ZulipWorker
 from clarion.decisions import SubscriptionStatus
 from clarion.networks.zulip.servers import find_realm, find_server
@@ -83,4 +84,5 @@ def _at_once(worker: ZulipWorker, server: ZulipServer, device: ZulipDevice, seed
 
 def _instance(worker: ZulipWorker, clock: Clock) -> ZulipWorker:
     """Another one, which remembers neither servers nor realms."""
-    return replace(worker, now=clock, servers=Recent(find_server), realms=Recent(find_realm))
+    servers, realms = Recent(find_server), Recent(find_realm)
+    return replace(worker, now=clock, servers=servers, realms=realms, device_quota=DeviceQuota())

@@ -3,7 +3,13 @@ from uuid import UUID
 import httpx
 import pytest
 
-from local.zulip_bouncer import RETRIED, BouncerRefusalError, BouncerUnavailableError, Fault, InterruptedTransport
+from local.zulip_bouncer import (
+    RETRIED,
+    BouncerRefusalError,
+    BouncerUnavailableError,
+    InterruptedTransport,
+    Interruption,
+)
 from tests.local.zulip_bouncer_answers import ORG_ID, ORG_KEY, Answer, Answering, error, success
 
 REALM = UUID("f2a1c0de-0000-4000-8000-000000000001")
@@ -85,13 +91,14 @@ async def test_any_other_error_is_final_and_known_by_its_code(answer: Answer) ->
 
 
 @pytest.mark.parametrize(
-    ("fault", "requests"), [(Fault.UNREACHABLE, 0), (Fault.SERVER_ERROR, 0), (Fault.ANSWER_LOST, 1)]
+    ("interruption", "requests"),
+    [(Interruption.UNREACHABLE, 0), (Interruption.SERVER_ERROR, 0), (Interruption.ANSWER_LOST, 1)],
 )
-async def test_an_interrupted_request_fails_and_the_next_is_answered(fault: Fault, requests: int) -> None:
+async def test_an_interrupted_request_fails_and_the_next_is_answered(interruption: Interruption, requests: int) -> None:
     answering = Answering(otherwise=success())
     answering.transport = interrupted = InterruptedTransport(answering.transport)
     bouncer = answering.bouncer()
-    interrupted.faults.append(fault)
+    interrupted.interruptions.append(interruption)
 
     with pytest.raises(BouncerUnavailableError):
         await bouncer.deactivate_server()

@@ -16,9 +16,9 @@ from local.zulip_devices import (
     DeviceStatus,
     KeyedDevice,
     PushDevice,
-    Realm,
     SealedRegistration,
     TokenKind,
+    ZulipRealm,
 )
 from local.zulip_server import BATCH, LIVENESS_TIMEOUT_S, ServerError, ZulipServer, backoff
 from tests.local.zulip_bouncer_answers import Answering, error, success
@@ -34,7 +34,7 @@ NOTIFIED = success(
     errors=[],
 )
 
-type DeviceOf = Callable[[Realm], PushDevice]
+type DeviceOf = Callable[[ZulipRealm], PushDevice]
 
 
 def server_before(answering: Answering, clock: Clock) -> ZulipServer:
@@ -44,7 +44,7 @@ def server_before(answering: Answering, clock: Clock) -> ZulipServer:
     return ZulipServer("example.org", answering.bouncer(), now=clock, sleep=sleep)
 
 
-def account_device(realm: Realm, number: int = 1) -> AccountDevice:
+def account_device(realm: ZulipRealm, number: int = 1) -> AccountDevice:
     return AccountDevice(
         realm=realm,
         user_id=10,
@@ -55,7 +55,7 @@ def account_device(realm: Realm, number: int = 1) -> AccountDevice:
     )
 
 
-def keyed_device(realm: Realm, kind: TokenKind = TokenKind.APNS) -> KeyedDevice:
+def keyed_device(realm: ZulipRealm, kind: TokenKind = TokenKind.APNS) -> KeyedDevice:
     return KeyedDevice(
         realm=realm,
         user_id=10,

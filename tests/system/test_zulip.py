@@ -16,9 +16,9 @@ from local.outside import BUNDLE_ID
 from local.provider import InjectedFault
 from local.scenes import QUIET, shown_by_phones
 from local.system import PATIENCE, System
-from local.zulip_bouncer import BouncerRefusalError, BouncerUnavailableError, Fault
+from local.zulip_bouncer import BouncerRefusalError, BouncerUnavailableError, Interruption
 from local.zulip_client import Account, DocumentAccount, Notice, Phone, Release, ShippedAccount
-from local.zulip_devices import DeviceStatus, Realm, TokenKind
+from local.zulip_devices import DeviceStatus, TokenKind, ZulipRealm
 from local.zulip_server import LIVENESS_TIMEOUT_S, new_org_key
 from local.zulip_story import SelfHosted, operate, pushes_to, self_hosted, until_removed
 
@@ -37,7 +37,7 @@ async def site(system: System) -> AsyncIterator[SelfHosted]:
 
 
 @pytest.fixture
-def realm(site: SelfHosted) -> Realm:
+def realm(site: SelfHosted) -> ZulipRealm:
     [realm] = site.server.realms
     return realm
 
@@ -49,7 +49,7 @@ def phone_of(site: SelfHosted, token: str, kind: TokenKind = TokenKind.APNS) -> 
 @both
 @pytest.mark.parametrize(("kind", "token"), [(TokenKind.APNS, "a5" * 32), (TokenKind.FCM, "zulip-" + "Z" * 140)])
 async def test_what_a_server_sends_is_read_by_the_phone_alone(
-    system: System, site: SelfHosted, realm: Realm, generation: type[Account], kind: TokenKind, token: str
+    system: System, site: SelfHosted, realm: ZulipRealm, generation: type[Account], kind: TokenKind, token: str
 ) -> None:
     phone = phone_of(site, token[:-1] + str(len(generation.__name__) % 10), kind)
     account = await site.register(generation, realm, phone)
@@ -65,7 +65,9 @@ async def test_what_a_server_sends_is_read_by_the_phone_alone(
     assert "eyes" not in json.dumps(push.payload)
 
 
-async def test_a_server_of_zulip_12_decides_how_it_is_pushed(system: System, site: SelfHosted, realm: Realm) -> None:
+async def test_a_server_of_zulip_12_decides_how_it_is_pushed(
+    system: System, site: SelfHosted, realm: ZulipRealm
+) -> None:
     iphone, android = phone_of(site, "a6" * 32), phone_of(site, "zulip-" + "Y" * 140, TokenKind.FCM)
     await site.register(ShippedAccount, realm, iphone)
     await site.register(ShippedAccount, realm, android)
@@ -87,7 +89,7 @@ async def test_a_server_of_zulip_12_decides_how_it_is_pushed(system: System, sit
 
 @both
 async def test_two_accounts_on_one_phone_are_told_apart_by_their_keys(
-    system: System, site: SelfHosted, realm: Realm, generation: type[Account]
+    system: System, site: SelfHosted, realm: ZulipRealm, generation: type[Account]
 ) -> None:
     another = site.server.add_realm("Research")
     await site.server.report_realms()
@@ -104,11 +106,13 @@ async def test_two_accounts_on_one_phone_are_told_apart_by_their_keys(
 
 
 @both
-@pytest.mark.parametrize("faults", [[Fault.UNREACHABLE, Fault.SERVER_ERROR], [Fault.ANSWER_LOST] * 2])
+@pytest.mark.parametrize(
+    "interruptions", [[Interruption.UNREACHABLE, Interruption.SERVER_ERROR], [Interruption.ANSWER_LOST] * 2]
+)
 async def test_an_outage_during_a_registration_ends_in_one_device(
-    site: SelfHosted, realm: Realm, generation: type[Account], faults: list[Fault]
+    site: SelfHosted, realm: ZulipRealm, generation: type[Account], interruptions: list[Interruption]
 ) -> None:
-    site.way.faults.extend(faults)
+    site.way.interruptions.extend(interruptions)
 
     account = await site.register(generation, realm, phone_of(site, "a8" * 32))
 
@@ -116,7 +120,7 @@ async def test_an_outage_during_a_registration_ends_in_one_device(
     assert len(await asyncio.to_thread(site.devices)) == 1
 
 
-async def test_a_push_that_is_sent_again_replaces_itself(system: System, site: SelfHosted, realm: Realm) -> None:
+async def test_a_push_that_is_sent_again_replaces_itself(system: System, site: SelfHosted, realm: ZulipRealm) -> None:
     """The answer to notify is lost, and the server sends the same bytes once more."""
     phone = phone_of(site, "a9" * 32)
     account = await site.register(ShippedAccount, realm, phone)
@@ -136,7 +140,7 @@ async def test_a_push_that_is_sent_again_replaces_itself(system: System, site: S
 
 @both
 async def test_a_dead_token_is_reported_by_the_query_for_the_expired(
-    system: System, site: SelfHosted, realm: Realm, generation: type[Account]
+    system: System, site: SelfHosted, realm: ZulipRealm, generation: type[Account]
 ) -> None:
     phone = phone_of(site, troubled_token(InjectedFault("Unregistered"), 0xAA00 + len(generation.__name__)))
     account = await site.register(generation, realm, phone)
@@ -149,7 +153,7 @@ async def test_a_dead_token_is_reported_by_the_query_for_the_expired(
 
 @both
 async def test_a_dead_token_is_reported_by_the_next_push(
-    system: System, site: SelfHosted, realm: Realm, generation: type[Account]
+    system: System, site: SelfHosted, realm: ZulipRealm, generation: type[Account]
 ) -> None:
     phone = phone_of(site, troubled_token(InjectedFault("Unregistered"), 0xAB00 + len(generation.__name__)))
     account = await site.register(generation, realm, phone)
@@ -164,7 +168,7 @@ async def test_a_dead_token_is_reported_by_the_next_push(
 
 @both
 async def test_a_token_that_is_registered_after_its_end_is_pushed_to_again(
-    system: System, site: SelfHosted, realm: Realm, generation: type[Account]
+    system: System, site: SelfHosted, realm: ZulipRealm, generation: type[Account]
 ) -> None:
     trouble = InjectedFault("Unregistered", times=1)
     phone = phone_of(site, troubled_token(trouble, 0xAC00 + len(generation.__name__)))
@@ -184,7 +188,7 @@ async def test_a_token_that_is_registered_after_its_end_is_pushed_to_again(
 
 @both
 async def test_an_app_whose_key_the_bouncer_does_not_know_has_to_be_updated(
-    site: SelfHosted, realm: Realm, generation: type[Account]
+    site: SelfHosted, realm: ZulipRealm, generation: type[Account]
 ) -> None:
     stranger = b64encode(bytes(PrivateKey.generate().public_key)).decode()
     phone = Phone(TokenKind.APNS, "ad" * 32, Release(stranger, BUNDLE_ID))
@@ -202,7 +206,7 @@ async def test_an_app_whose_key_the_bouncer_does_not_know_has_to_be_updated(
 
 @both
 async def test_a_registration_that_took_more_than_a_day_is_the_administrators_affair(
-    site: SelfHosted, realm: Realm, generation: type[Account]
+    site: SelfHosted, realm: ZulipRealm, generation: type[Account]
 ) -> None:
     phone = phone_of(site, "ae" * 32)
     phone.now = lambda: time.time() - LIVENESS_TIMEOUT_S - 60
@@ -226,7 +230,7 @@ async def test_a_realm_is_served_once_its_server_has_reported_it(site: SelfHoste
     assert site.server.statuses(realm, 12) == {account.name: DeviceStatus.ACTIVE}
 
 
-async def test_a_server_does_not_speak_for_anothers_realm(system: System, site: SelfHosted, realm: Realm) -> None:
+async def test_a_server_does_not_speak_for_anothers_realm(system: System, site: SelfHosted, realm: ZulipRealm) -> None:
     async with self_hosted(system, f"{uuid4().hex[:8]}.example.org") as other:
         await other.server.join()
 
@@ -248,7 +252,7 @@ async def test_a_server_that_has_not_joined_is_refused_until_it_has(system: Syst
         assert await site.server.notify(realm, {"type": "test"}) == 0
 
 
-async def test_a_server_may_replace_its_key_and_leave(site: SelfHosted, realm: Realm) -> None:
+async def test_a_server_may_replace_its_key_and_leave(site: SelfHosted, realm: ZulipRealm) -> None:
     bouncer, hostname, contact = site.server.bouncer, site.server.hostname, "admin@example.org"
 
     assert not await bouncer.register_server(hostname, contact, new_org_key=new_org_key())
@@ -262,7 +266,7 @@ async def test_a_server_may_replace_its_key_and_leave(site: SelfHosted, realm: R
 
 @pytest.mark.parametrize("field", ["encrypted_data", "push_key_id"])
 async def test_a_malformed_push_spoils_its_whole_request(
-    system: System, site: SelfHosted, realm: Realm, field: str
+    system: System, site: SelfHosted, realm: ZulipRealm, field: str
 ) -> None:
     phone = phone_of(site, f"b0{len(field):02}" * 16)
     await site.register(ShippedAccount, realm, phone)

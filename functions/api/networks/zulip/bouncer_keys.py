@@ -7,8 +7,9 @@ from clarion.networks.zulip.keys import BouncerKeys
 from clarion.networks.zulip.registration import PushRegistration, open_registration
 from clarion.secrets import Secret
 
-REREAD_SECONDS = 10
-"""The secret is read again no sooner for unknown keys: whoever makes them up costs no more than that."""
+REREAD_SECONDS = 60
+REREADS = 6
+"""For so many unknown keys is the secret read again in `REREAD_SECONDS`: whoever makes them up costs no more than that."""
 
 
 class KeyRing:
@@ -17,7 +18,7 @@ class KeyRing:
     def __init__(self, secret: Secret[BouncerKeys], clock: Callable[[], float] = monotonic) -> None:
         self._secret = secret
         self._clock = clock
-        self._reread_at = float("-inf")
+        self._reread_at: dict[str, float] = {}
 
     def open(self, sealed: str, public_key: str, *, token_id: str | None, now: int) -> PushRegistration:
         """As `open_registration` does, by keys as new as need be: a server never tries a refused one again."""
@@ -25,7 +26,15 @@ class KeyRing:
 
     def _opening(self, public_key: str) -> Mapping[str, str]:
         keys = self._secret.get().opening
-        if public_key in keys or self._clock() < self._reread_at + REREAD_SECONDS:
+        if public_key in keys or not self._may_reread(public_key):
             return keys
-        self._reread_at = self._clock()
         return self._secret.reread().opening
+
+    def _may_reread(self, public_key: str) -> bool:
+        """Once for each key, so that a server with a bad one leaves the others their turn."""
+        now = self._clock()
+        self._reread_at = {key: at for key, at in self._reread_at.items() if now < at + REREAD_SECONDS}
+        if public_key in self._reread_at or len(self._reread_at) >= REREADS:
+            return False
+        self._reread_at[public_key] = now
+        return True

@@ -63,6 +63,11 @@ class ZulipError(Exception):
         return {"result": "error", "msg": self.text or self.code.text, "code": self.code.name, **self.more}
 
 
+def not_ready(text: str, wait: int) -> ZulipError:
+    """Zulip says in the body, too, after how many seconds to come again."""
+    return ZulipError(ZulipCode.SERVER_NOT_READY, text, {"retry-after": wait}, {"Retry-After": str(wait)})
+
+
 _CODES = {
     ProblemKind.NO_ROUTE: ZulipCode.NOT_FOUND,
     ProblemKind.TOO_LARGE: ZulipCode.REQUEST_TOO_LARGE,

@@ -2,7 +2,7 @@
 
     no row              written, under the id that follows from what the device is
     active              as it is; written anew if this was sealed later than what is there
-    ended, sealed since active again under the same id, as of now
+    ended, sealed since active again under the same id, as of now; a time is known by its second
     ended, sealed before refused as too old: its token was found dead after it was sealed, so the app has to begin anew
 
 Each write is conditional, so that of several at once one counts, and the others find what it has written.
@@ -19,9 +19,9 @@ from pydantic import Field, model_validator
 
 from api.networks.zulip.arguments import Arguments
 from api.networks.zulip.call import ServerCall
-from api.networks.zulip.errors import ZulipCode, ZulipError
+from api.networks.zulip.errors import ZulipCode, ZulipError, not_ready
 from api.networks.zulip.token_ids import number_of
-from api.problems import Problem, ProblemKind, contended
+from api.problems import contended
 from clarion import subscriptions
 from clarion.backoff import WRITE_ATTEMPTS, back_off
 from clarion.channels import Channel
@@ -67,7 +67,7 @@ class DeviceArguments(Arguments):
         return self
 
 
-class Device(NamedTuple):
+class DeviceRegistration(NamedTuple):
     """What is to be written."""
 
     registration: Registration
@@ -93,7 +93,7 @@ def _opened(call: ServerCall, asked: DeviceArguments) -> PushRegistration:
         raise ZulipError(ZulipCode[error.code], str(error)) from None
 
 
-def _device(call: ServerCall, asked: DeviceArguments, opened: PushRegistration) -> Device:
+def _device(call: ServerCall, asked: DeviceArguments, opened: PushRegistration) -> DeviceRegistration:
     profile, number = _named(asked)
     server, realm = call.server_uuid, asked.realm_uuid
     if profile is Profile.SHIPPED:
@@ -112,7 +112,7 @@ def _device(call: ServerCall, asked: DeviceArguments, opened: PushRegistration) 
         subscription_id=subscription_id,
         network_data=pack(data),
     )
-    return Device(registration, data)
+    return DeviceRegistration(registration, data)
 
 
 def _named(asked: DeviceArguments) -> tuple[Profile, int]:
@@ -130,7 +130,7 @@ def _app(call: ServerCall, opened: PushRegistration) -> str:
     return app
 
 
-def _put(call: ServerCall, device: Device) -> None:
+def _put(call: ServerCall, device: DeviceRegistration) -> None:
     for attempt in range(WRITE_ATTEMPTS):
         row = find_subscription(str(device.registration.subscription_id))
         if row is not None and _is_there(row, device.data):
@@ -142,10 +142,10 @@ def _put(call: ServerCall, device: Device) -> None:
 
 
 def _is_there(row: Subscription, data: DeviceData) -> bool:
-    """Whether there is nothing to write. Raises `ZulipError` for what was sealed before the row ended."""
+    """Whether there is nothing to write. Raises `ZulipError` for what was sealed in a second before the row ended."""
     if row.status == SubscriptionStatus.ACTIVE:
         return unpack(row.network_data).sealed_at >= data.sealed_at
-    if data.sealed_at * 1000 <= row.updated_at:
+    if data.sealed_at < row.updated_at // 1000:
         raise ZulipError(ZulipCode.REQUEST_EXPIRED, "The registration was sealed before its token was found dead")
     return False
 
@@ -164,8 +164,7 @@ def _written(call: ServerCall, row: Subscription | None, registration: Registrat
 
 
 def _require_space(call: ServerCall) -> None:
-    """The index is a moment behind: registrations at once may be a few too many."""
+    """Raises what a server tries again: a 429 is final to a registration."""
     most = int(call.server.devices_most or call.worker.settings.devices_per_server)
-    if Subscription.by_client.count(call.server.client_id, limit=most) >= most:
-        wait = {"Retry-After": str(WHEN_FULL)}
-        raise Problem(ProblemKind.TOO_MANY_REQUESTS, f"at most {most} devices of one server", headers=wait)
+    if not call.worker.device_quota.take(call.server.client_id, most):
+        raise not_ready(f"at most {most} devices of one server", WHEN_FULL)

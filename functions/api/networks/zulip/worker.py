@@ -11,6 +11,7 @@ import boto3
 from pynamodb.models import Model
 
 from api.networks.zulip.bouncer_keys import KeyRing
+from api.networks.zulip.device_quota import DeviceQuota
 from api.networks.zulip.settings import ZulipSettings
 from api.worker import QUEUE_IN_TIME, TABLE_SECONDS, Worker, event_log, origin_of
 from clarion.networks.zulip.keys import BouncerKeys
@@ -57,6 +58,7 @@ class ZulipWorker(Worker):
     keys: KeyRing
     servers: Recent[Server]
     realms: Recent[Realm]
+    device_quota: DeviceQuota
     senders: Executor
 
     @classmethod
@@ -73,5 +75,6 @@ class ZulipWorker(Worker):
             keys=KeyRing(secret),
             servers=Recent(find_server),
             realms=Recent(find_realm),
+            device_quota=DeviceQuota(),
             senders=ThreadPoolExecutor(SENDERS),
         )

@@ -6,6 +6,7 @@ import boto3
 import pytest
 
 from api.networks.zulip.bouncer_keys import KeyRing
+from api.networks.zulip.device_quota import DeviceQuota
 from api.networks.zulip.worker import Recent, ZulipWorker
 from api.worker import ApiWorker
 from clarion.event_log import EventLog
@@ -63,6 +64,7 @@ def new_server(zulip_worker: ZulipWorker, clock: Clock, emitted: KeptEvents) -> 
             keys=KeyRing(Secret(boto3.client("secretsmanager"), BOUNCER_SECRET, BouncerKeys)),
             servers=Recent(find_server),
             realms=Recent(find_realm),
+            device_quota=DeviceQuota(),
         )
         return ZulipServer(made, clock)
 

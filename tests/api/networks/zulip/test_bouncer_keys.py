@@ -6,7 +6,7 @@ from typing import Any
 import boto3
 import pytest
 
-from api.networks.zulip.bouncer_keys import REREAD_SECONDS, KeyRing
+from api.networks.zulip.bouncer_keys import REREAD_SECONDS, REREADS, KeyRing
 from clarion.networks.zulip.keys import BouncerKeys
 from clarion.networks.zulip.registration import RegistrationError
 from clarion.secrets import MAX_AGE, Secret
@@ -64,15 +64,32 @@ def test_known_keys_are_not_looked_up_for_each_registration(keeper: Keeper) -> N
 def test_a_new_key_serves_at_once_and_the_old_one_still(keeper: Keeper) -> None:
     old = keeper.newest
     assert keeper.opens(old)
-    keeper.seconds = REREAD_SECONDS
     keeper.change(keeper.keys.rotated(NOW))
     assert keeper.opens(keeper.newest)
     assert keeper.opens(old)
     assert keeper.looks == 2
 
 
-def test_keys_that_nobody_knows_cost_one_look_in_ten_seconds(keeper: Keeper) -> None:
-    unknown = BouncerKeys().rotated(NOW).keys[0].public
+def unknown_key() -> str:
+    return BouncerKeys().rotated(NOW).keys[0].public
+
+
+def test_a_new_key_serves_at_once_although_another_is_unknown(keeper: Keeper) -> None:
+    assert not keeper.opens(unknown_key())
+    keeper.change(keeper.keys.rotated(NOW))
+    assert keeper.opens(keeper.newest)
+
+
+def test_all_unknown_keys_together_cost_some_looks_a_minute(keeper: Keeper) -> None:
+    assert not any(keeper.opens(unknown_key()) for _ in range(2 * REREADS))
+    assert keeper.looks == 1 + REREADS
+    keeper.seconds = REREAD_SECONDS
+    keeper.change(keeper.keys.rotated(NOW))
+    assert keeper.opens(keeper.newest)
+
+
+def test_an_unknown_key_costs_one_look_a_minute(keeper: Keeper) -> None:
+    unknown = unknown_key()
     assert [keeper.opens(unknown) for _ in range(5)] == [False] * 5
     assert keeper.looks == 2
     keeper.seconds = REREAD_SECONDS
