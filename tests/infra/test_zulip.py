@@ -60,6 +60,11 @@ def test_its_router_may_do_exactly_what_it_does(may: Mapping[str, set[str]]) -> 
     }
 
 
+def test_its_keys_secret_is_known_to_who_looks_at_the_deployment(template: Template) -> None:
+    (output,) = template.find_outputs("ZulipBouncerSecretId").values()
+    assert BOUNCER_SECRET in str(output["Value"])
+
+
 def test_it_knows_the_apps_of_devices_by_what_providers_call_them(template: Template) -> None:
     settings = settings_of(template)
     assert settings.apns_apps == {PROD.apps[0].bundle_id: "first", "org.example.fork": "fork"}

@@ -13,7 +13,7 @@ FULL_SECONDS = 60
 
 
 @dataclass
-class Allowance:
+class DeviceAllowance:
     """What a count has left to a server, and how many an instance has registered since. `counted_at` is in seconds."""
 
     left: int
@@ -31,13 +31,13 @@ class DeviceQuota:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._allowances: dict[tuple[bytes, int], Allowance] = {}
+        self._allowances: dict[tuple[bytes, int], DeviceAllowance] = {}
 
     def take(self, client_id: bytes, most: int) -> bool:
         """Whether a server that may have `most` devices may register one more."""
         allowance = self._allowances.get((client_id, most))
         if allowance is None or not allowance.is_current(self._clock()):
             left = most - Subscription.by_client.count(client_id, limit=most)
-            allowance = self._allowances[client_id, most] = Allowance(left, self._clock())
+            allowance = self._allowances[client_id, most] = DeviceAllowance(left, self._clock())
         allowance.used += 1
         return allowance.left > 0

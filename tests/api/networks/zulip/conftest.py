@@ -1,6 +1,7 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import boto3
 import pytest
@@ -9,6 +10,7 @@ from api.networks.zulip.bouncer_keys import KeyRing
 from api.networks.zulip.device_quota import DeviceQuota
 from api.networks.zulip.worker import Recent, ZulipWorker
 from api.worker import ApiWorker
+from clarion.channels import Channel
 from clarion.event_log import EventLog
 from clarion.events import Event
 from clarion.messages import PushMessage
@@ -52,13 +54,22 @@ def emitted() -> KeptEvents:
 
 
 @pytest.fixture
-def new_server(zulip_worker: ZulipWorker, clock: Clock, emitted: KeptEvents) -> Callable[..., ZulipServer]:
+def push_queues(zulip_worker: ZulipWorker) -> Mapping[Channel, str]:
+    """Of one test."""
+    sqs, channels = boto3.client("sqs"), zulip_worker.settings.push_queues
+    return {channel: sqs.create_queue(QueueName=f"{channel}-{uuid4()}")["QueueUrl"] for channel in channels}
+
+
+@pytest.fixture
+def new_server(
+    zulip_worker: ZulipWorker, clock: Clock, emitted: KeptEvents, push_queues: Mapping[Channel, str]
+) -> Callable[..., ZulipServer]:
     """A server that nobody knows yet, at an instance of the router that remembers nothing. Arguments are settings."""
 
     def make(**settings: Any) -> ZulipServer:
         made = replace(
             zulip_worker,
-            settings=zulip_worker.settings.model_copy(update=settings),
+            settings=zulip_worker.settings.model_copy(update={"push_queues": push_queues, **settings}),
             now=clock,
             events=emitted,
             keys=KeyRing(Secret(boto3.client("secretsmanager"), BOUNCER_SECRET, BouncerKeys)),
@@ -89,18 +100,17 @@ def server(known_server: Callable[..., ZulipServer]) -> ZulipServer:
 
 
 @pytest.fixture
-def queued(zulip_worker: ZulipWorker) -> Callable[[], list[PushMessage]]:
+def queued(push_queues: Mapping[Channel, str]) -> Callable[[], list[PushMessage]]:
     """Reads what has been put on the push queues, and leaves them empty."""
     sqs = boto3.client("sqs")
 
     def read() -> list[PushMessage]:
         found = []
-        for url in zulip_worker.settings.push_queues.values():
+        for url in push_queues.values():
             while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
                 found += [PushMessage.model_validate_json(message["Body"]) for message in messages]
                 entries = [{"Id": each["MessageId"], "ReceiptHandle": each["ReceiptHandle"]} for each in messages]
                 sqs.delete_message_batch(QueueUrl=url, Entries=entries)  # type: ignore[arg-type] # the stub's TypedDict
         return found
 
-    read()
     return read
