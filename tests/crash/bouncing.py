@@ -54,7 +54,7 @@ class Bouncing:
             self._register_account,
             lambda: self._notify("before"),
             self._die,
-            lambda: self._notify("while dead", gone=True),
+            lambda: self._notify("dead", gone=True),
             self._ask_who_has_expired,
             self._register,
             lambda: self._notify("after"),
