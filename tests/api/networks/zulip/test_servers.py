@@ -216,6 +216,16 @@ class TestReport:
         assert report(server).status == 200
         assert server.notify().status == 200, "it is active again"
 
+    @pytest.mark.parametrize("deactivated", [True, False])
+    def test_a_realm_that_the_operator_refuses_stays_refused(self, server: ZulipServer, *, deactivated: bool) -> None:
+        row = Realm(str(server.realm))
+        row.update([Realm.state.set(RealmState.REFUSED.value)])
+        reply = report(server, realms=[realm_json(server, host="new.example.org", deactivated=deactivated)])
+        assert reply.json["realms"][str(server.realm)]["can_push"] is False
+        row.refresh(consistent_read=True)
+        assert row.state == RealmState.REFUSED
+        assert server.notify().code == "PUSH_NOTIFICATIONS_DISALLOWED"
+
     def test_another_servers_realm_is_refused_with_all_of_the_report(
         self, server: ZulipServer, known_server: NewServer
     ) -> None:
