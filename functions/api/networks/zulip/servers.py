@@ -94,4 +94,5 @@ def _unchanged(server: Server | None) -> Condition:
     if server is None:
         return Server.server_uuid.does_not_exist()
     same_key = Server.key_hash.does_not_exist() if server.key_hash is None else Server.key_hash == server.key_hash
-    return same_key & (Server.state == server.state)
+    unchanged: Condition = same_key & (Server.state == server.state)
+    return unchanged
