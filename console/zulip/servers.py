@@ -140,12 +140,12 @@ def add_realm(here: Deployment, realm_uuid: UUID, server_uuid: UUID, host: str |
 
 
 def remove_realm(here: Deployment, realm_uuid: UUID, *, yes: bool) -> RealmChange:
-    """Refuse a realm from now on."""
+    """Refuse a realm from now on, whatever its server reports of it."""
     row = find_realm(realm_uuid)
     if row is None:
         raise click.UsageError(f"no realm {realm_uuid}")
     confirm(f"Refuse realm {realm_uuid} of server {row.server_uuid} at {here} from now on?", yes=yes)
-    row.update([Realm.state.set(RealmState.DEACTIVATED)])
+    row.update([Realm.state.set(RealmState.REFUSED)])
     return _realm_change(here, row)
 
 

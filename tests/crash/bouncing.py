@@ -54,7 +54,7 @@ class Bouncing:
             self._register_account,
             lambda: self._notify("before"),
             self._die,
-            lambda: self._notify("while dead", gone=True),
+            lambda: self._notify("dead", gone=True),
             self._ask_who_has_expired,
             self._register,
             lambda: self._notify("after"),
@@ -90,7 +90,7 @@ class Bouncing:
         """A push may be repeated, under the same id."""
         own = [push for push in self._queued() if push.client_id == self._server.uuid.bytes]
         contents = {push.receipt: (str(push.subscription_id), _content(push)) for push in own}
-        wanted = [(self._account_id, text) for text in ("before", "while dead", "after")]
+        wanted = [(self._account_id, text) for text in ("before", "dead", "after")]
         wanted += [(self._shipped_id, text) for text in ("before", "after")]
         assert sorted(contents.values()) == sorted(wanted), "what is queued is not what was asked for"
 

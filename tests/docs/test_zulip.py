@@ -33,7 +33,10 @@ def section(title: str) -> str:
 
 
 def json_blocks(title: str) -> list[Any]:
-    return [json.loads(block) for block in re.findall(r"```json\n(.*?)```", section(title), re.DOTALL)]
+    # What the page leaves out is base64.
+    return [
+        json.loads(block.replace("…", "AAAA")) for block in re.findall(r"```json\n(.*?)```", section(title), re.DOTALL)
+    ]
 
 
 def rows(title: str) -> list[list[str]]:

@@ -15,6 +15,7 @@ from api.networks.zulip.arguments import Arguments
 from api.networks.zulip.call import ServerCall
 from api.networks.zulip.errors import ZulipCode, ZulipError
 from api.networks.zulip.notifying import CAN_PUSH
+from api.problems import contended
 from clarion.networks.zulip.servers import Realm, RealmState, Server
 from clarion.tables import refused
 
@@ -60,9 +61,9 @@ def status(call: ServerCall) -> Mapping[str, Any]:
 
 def report(call: ServerCall) -> Mapping[str, Any]:
     asked = call.body(ReportArguments)
-    _write_realms(call, asked.realms)
+    states = _write_realms(call, asked.realms)
     _note_progress(call.server, asked)
-    return {"realms": {str(realm.uuid): {**CAN_PUSH, "can_push": not realm.deactivated} for realm in asked.realms}}
+    return {"realms": {name: {**CAN_PUSH, "can_push": state == RealmState.ACTIVE} for name, state in states.items()}}
 
 
 def _note_progress(server: Server, asked: ReportArguments) -> None:
@@ -77,21 +78,27 @@ def _note_progress(server: Server, asked: ReportArguments) -> None:
         server.update([column.set(last) for column, last in further])
 
 
-def _write_realms(call: ServerCall, realms: Sequence[ReportedRealm]) -> None:
-    """What is new or has changed. Raises `ZulipError`, with nothing written, if one is another server's."""
+def _write_realms(call: ServerCall, realms: Sequence[ReportedRealm]) -> Mapping[str, RealmState]:
+    """What is new or has changed, but for what the operator refuses; the states are those from now on.
+
+    Raises `ZulipError`, with nothing written, if one is another server's.
+    """
     server_uuid = call.server.server_uuid
     wanted = {str(realm.uuid): realm for realm in realms}
     known = {row.realm_uuid: row for row in Realm.batch_get(list(wanted))}
     if any(row.server_uuid != server_uuid for row in known.values()):
         raise _duplicate()
+    refused_ones = {row.realm_uuid for row in known.values() if row.state == RealmState.REFUSED}
     for realm_uuid, realm in wanted.items():
         row = known.get(realm_uuid)
-        if row is None or (row.host, row.state) != (realm.host, realm.state):
+        if realm_uuid not in refused_ones and (row is None or (row.host, row.state) != (realm.host, realm.state)):
             _write_realm(realm_uuid, realm, server_uuid, call.now)
+    return {name: RealmState.REFUSED if name in refused_ones else realm.state for name, realm in wanted.items()}
 
 
 def _write_realm(realm_uuid: str, realm: ReportedRealm, server_uuid: str, now: int) -> None:
-    free = Realm.server_uuid.does_not_exist() | (Realm.server_uuid == server_uuid)
+    """Raises `Problem` if another server, or the operator, has written meanwhile."""
+    own = (Realm.server_uuid == server_uuid) & (Realm.state != RealmState.REFUSED.value)
     try:
         Realm(realm_uuid).update(
             [
@@ -100,11 +107,11 @@ def _write_realm(realm_uuid: str, realm: ReportedRealm, server_uuid: str, now: i
                 Realm.state.set(realm.state.value),
                 Realm.created_at.set(Realm.created_at | now),
             ],
-            condition=free,
+            condition=Realm.server_uuid.does_not_exist() | own,
         )
     except UpdateError as error:
         if refused(error):
-            raise _duplicate() from None
+            raise contended() from None
         raise
 
 

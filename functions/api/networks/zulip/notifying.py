@@ -1,7 +1,7 @@
 """`push/e2ee/notify`: pushes for devices of one realm, put on the channels' queues.
 
 Either all that can be sent is queued, or the answer is an error: a server that then asks again repeats the same pushes,
-with the same ids. Counts are of what is queued. Devices that are unknown or have ended are named, for the server to
+with the same ids. Counts are of what is queued. Devices that are unknown, have ended, or are of another kind are named, for the server to
 forget.
 """
 
@@ -27,7 +27,7 @@ CAN_PUSH = {"can_push": True, "expected_end_timestamp": None}
 """A realm's push status, in Zulip's words: for as long as it is registered."""
 
 type Found = Sequence[tuple[AskedPush, Subscription | None]]
-"""What is asked for, with its device; None if that is unknown or has ended."""
+"""What is asked for, with its device; None if that is unknown, has ended, or is of another kind."""
 
 
 def notify(call: ServerCall) -> Mapping[str, Any]:
@@ -55,7 +55,8 @@ def _within_allowance(call: ServerCall, pushes: int) -> None:
 def _found(call: ServerCall, asked: PushArguments) -> Found:
     ids = [push.subscription_id(call.server_uuid, asked.realm_uuid) for push in asked.pushes]
     rows = active_devices(call.server, asked.realm_uuid, asked.profile, ids)
-    return list(zip(asked.pushes, map(rows.get, ids), strict=True))
+    found = zip(asked.pushes, map(rows.get, ids), strict=True)
+    return [(push, row if row is not None and push.suits(row) else None) for push, row in found]
 
 
 def _messages(call: ServerCall, found: Found) -> list[PushMessage]:
@@ -76,7 +77,7 @@ def _body(index: int, push: AskedPush, row: Subscription | None) -> Body:
     except ValueError:
         raise _refused(index, "this priority does not go with this push type") from None
     if not any(fits(channel, body) for channel in ([Channel(row.channel)] if row else CHANNELS)):
-        raise _refused(index, "too large, or for another kind of device")
+        raise _refused(index, "too large")
     return body
 
 

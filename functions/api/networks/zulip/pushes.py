@@ -1,6 +1,6 @@
 """What a server asks to be pushed, in either profile, and what becomes of it on the way to the queue."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 from uuid import UUID
 
 from pydantic import model_validator
@@ -27,7 +27,9 @@ class ApnsContent(ShippedContent):
 
 
 class ShippedPush(Arguments):
-    """What Zulip 12 sends for one device."""
+    """What Zulip 12 sends for one device, of the kind that it takes it for."""
+
+    channel: ClassVar[Channel]
 
     token_id: TokenId
 
@@ -39,8 +41,14 @@ class ShippedPush(Arguments):
     def subscription_id(self, server: UUID, realm: UUID) -> str:
         return device_id(server, realm, number_of(self.token_id))
 
+    def suits(self, row: Subscription) -> bool:
+        """Not the device that has registered the same token as one of another kind."""
+        return bool(row.channel == self.channel)
+
 
 class ShippedApnsPush(ShippedPush):
+    channel = Channel.APNS
+
     http_headers: ApnsHeaders
     payload: ApnsContent
 
@@ -54,6 +62,8 @@ class ShippedApnsPush(ShippedPush):
 
 
 class ShippedFcmPush(ShippedPush):
+    channel = Channel.FCM
+
     fcm_priority: Literal["high", "normal"]
     payload: ShippedContent
 
@@ -73,6 +83,9 @@ class ProposedPush(Arguments):
 
     def subscription_id(self, _server: UUID, _realm: UUID) -> str:
         return self.name
+
+    def suits(self, _row: Subscription) -> bool:
+        return True
 
     def body(self, row: Subscription | None) -> Body:
         """Of an unknown device, as for an Android phone."""

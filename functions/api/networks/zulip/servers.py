@@ -6,6 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 from pynamodb.exceptions import UpdateError
+from pynamodb.expressions.condition import Condition
 
 from api import quotas
 from api.networks.zulip.arguments import Arguments
@@ -45,8 +46,17 @@ def register_server(call: PublicCall) -> Mapping[str, Any]:
 
 
 def deactivate_server(call: ServerCall) -> Mapping[str, Any]:
-    """Nothing of it is served from now on, but for what instances of this function remember."""
-    call.server.update([Server.state.set(ServerState.DEACTIVATED.value)])
+    """Nothing of it is served from now on, but for what instances of this function remember.
+
+    Raises `ZulipError` for a key that this instance remembers, but that has been replaced.
+    """
+    same_key = Server.key_hash == call.server.key_hash
+    try:
+        call.server.update([Server.state.set(ServerState.DEACTIVATED.value)], condition=same_key)
+    except UpdateError as error:
+        if refused(error):
+            raise unauthorized() from None
+        raise
     return {}
 
 
@@ -62,9 +72,7 @@ def _require_welcome(server: Server | None, asked: ServerArguments, policy: Serv
 
 
 def _write(server: Server | None, asked: ServerArguments, now: int) -> None:
-    """Raises `Problem` if another registration was written meanwhile."""
-    known = server.key_hash if server else None
-    as_read = Server.key_hash.does_not_exist() if known is None else Server.key_hash == known
+    """Raises `Problem` if another registration, or the operator, has written meanwhile."""
     try:
         Server(str(asked.zulip_org_id)).update(
             [
@@ -74,9 +82,17 @@ def _write(server: Server | None, asked: ServerArguments, now: int) -> None:
                 Server.state.set(ServerState.ACTIVE.value),
                 Server.created_at.set(Server.created_at | now),
             ],
-            condition=as_read,
+            condition=_unchanged(server),
         )
     except UpdateError as error:
         if refused(error):
             raise contended() from None
         raise
+
+
+def _unchanged(server: Server | None) -> Condition:
+    if server is None:
+        return Server.server_uuid.does_not_exist()
+    same_key = Server.key_hash.does_not_exist() if server.key_hash is None else Server.key_hash == server.key_hash
+    unchanged: Condition = same_key & (Server.state == server.state)
+    return unchanged

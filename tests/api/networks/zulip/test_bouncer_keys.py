@@ -7,9 +7,10 @@ import boto3
 import pytest
 
 from api.networks.zulip.bouncer_keys import REREAD_SECONDS, REREADS, KeyRing
+from api.networks.zulip.errors import ZulipCode, ZulipError
 from clarion.networks.zulip.keys import BouncerKeys
 from clarion.networks.zulip.registration import RegistrationError
-from clarion.secrets import MAX_AGE, Secret
+from clarion.secrets import MAX_AGE, Secret, SecretError
 from tests.zulip import ZulipDevice, seal
 
 NOW = 1_700_000_000
@@ -36,16 +37,21 @@ class Keeper:
 
     def change(self, keys: BouncerKeys) -> None:
         self.keys = keys
-        self._client.put_secret_value(SecretId=self._name, SecretString=keys.text)
+        self.write(keys.text)
 
-    def opens(self, public_key: str) -> bool:
-        """Whether it is a key of the bouncer's."""
+    def write(self, text: str) -> None:
+        self._client.put_secret_value(SecretId=self._name, SecretString=text)
+
+    def opens(self, public_key: str) -> bool | None:
+        """Whether it is a key of the bouncer's; None if that is to be asked again."""
         device = ZulipDevice()
         sealed = seal(device.registration(NOW), public_key)
         try:
             return self._ring.open(sealed, public_key, token_id=device.token_id, now=NOW).token == device.token
         except RegistrationError as error:
             return error.code != "INVALID_BOUNCER_PUBLIC_KEY"
+        except ZulipError as error:
+            return None if error.code is ZulipCode.SERVER_NOT_READY else False
 
     def _look(self, **_: Any) -> None:
         self.looks += 1
@@ -81,7 +87,8 @@ def test_a_new_key_serves_at_once_although_another_is_unknown(keeper: Keeper) ->
 
 
 def test_all_unknown_keys_together_cost_some_looks_a_minute(keeper: Keeper) -> None:
-    assert not any(keeper.opens(unknown_key()) for _ in range(2 * REREADS))
+    opened = [keeper.opens(unknown_key()) for _ in range(2 * REREADS)]
+    assert opened == [False] * REREADS + [None] * REREADS
     assert keeper.looks == 1 + REREADS
     keeper.seconds = REREAD_SECONDS
     keeper.change(keeper.keys.rotated(NOW))
@@ -90,11 +97,23 @@ def test_all_unknown_keys_together_cost_some_looks_a_minute(keeper: Keeper) -> N
 
 def test_an_unknown_key_costs_one_look_a_minute(keeper: Keeper) -> None:
     unknown = unknown_key()
-    assert [keeper.opens(unknown) for _ in range(5)] == [False] * 5
+    assert [keeper.opens(unknown) for _ in range(5)] == [False] + [None] * 4
     assert keeper.looks == 2
     keeper.seconds = REREAD_SECONDS
-    assert [keeper.opens(unknown) for _ in range(5)] == [False] * 5
+    assert [keeper.opens(unknown) for _ in range(5)] == [False] + [None] * 4
     assert keeper.looks == 3
+
+
+def test_a_look_that_fails_is_none(keeper: Keeper) -> None:
+    assert keeper.opens(keeper.newest)
+    good = keeper.keys.rotated(NOW)
+    keeper.write("no JSON")
+    new = good.keys[-1].public
+    for _ in range(2 * REREADS):
+        with pytest.raises(SecretError):
+            keeper.opens(new)
+    keeper.change(good)
+    assert keeper.opens(new)
 
 
 def test_a_retired_key_ends_after_some_minutes(keeper: Keeper) -> None:

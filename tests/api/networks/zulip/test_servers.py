@@ -4,10 +4,11 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
+from api.networks.zulip import servers
 from api.networks.zulip.settings import ServerPolicy
 from api.networks.zulip.worker import KEPT_SECONDS, Recent
 from clarion.networks.zulip.servers import Realm, RealmState, Server, ServerState, find_server, has_key, key_hash
@@ -119,6 +120,24 @@ class TestRegistration:
         assert server.send("GET", "/server/analytics/status").code == "INVALID_ZULIP_SERVER", "it has not registered"
         assert join(server).status == 200
 
+    @pytest.mark.parametrize("known", [True, False])
+    def test_it_undoes_nothing_that_the_operator_does_meanwhile(
+        self, stranger: ZulipServer, monkeypatch: pytest.MonkeyPatch, *, known: bool
+    ) -> None:
+        if known:
+            stranger.admit()
+        row = Server(str(stranger.uuid))
+
+        def then_removed(server_uuid: UUID) -> Server | None:
+            found = find_server(server_uuid)
+            row.update([Server.state.set(ServerState.DEACTIVATED.value), Server.created_at.set(0)])
+            return found
+
+        monkeypatch.setattr(servers, "find_server", then_removed)
+        assert join(stranger).status == 503
+        row.refresh(consistent_read=True)
+        assert row.state == ServerState.DEACTIVATED
+
     @pytest.mark.parametrize(
         "changes",
         [
@@ -153,6 +172,13 @@ class TestDeactivation:
         reply = server.send("GET", "/server/analytics/status")
         assert (reply.status, reply.code) == (401, "REALM_DEACTIVATED")
         assert join(server).code == "REALM_DEACTIVATED"
+
+    def test_a_replaced_key_that_is_remembered_deactivates_nothing(self, server: ZulipServer) -> None:
+        assert server.send("GET", "/server/analytics/status").status == 200
+        assert join(server, new_org_key=new_org_key()).status == 200
+        reply = server.post_json("/server/deactivate", {})
+        assert (reply.status, reply.code) == (401, "INVALID_ZULIP_SERVER")
+        assert Server.get(str(server.uuid)).state == ServerState.ACTIVE
 
     def test_what_is_remembered_of_a_server_is_not_for_long(self, server: ZulipServer) -> None:
         seconds = 0.0
@@ -189,6 +215,16 @@ class TestReport:
         assert server.notify().code == "PUSH_NOTIFICATIONS_DISALLOWED"
         assert report(server).status == 200
         assert server.notify().status == 200, "it is active again"
+
+    @pytest.mark.parametrize("deactivated", [True, False])
+    def test_a_realm_that_the_operator_refuses_stays_refused(self, server: ZulipServer, *, deactivated: bool) -> None:
+        row = Realm(str(server.realm))
+        row.update([Realm.state.set(RealmState.REFUSED.value)])
+        reply = report(server, realms=[realm_json(server, host="new.example.org", deactivated=deactivated)])
+        assert reply.json["realms"][str(server.realm)]["can_push"] is False
+        row.refresh(consistent_read=True)
+        assert row.state == RealmState.REFUSED
+        assert server.notify().code == "PUSH_NOTIFICATIONS_DISALLOWED"
 
     def test_another_servers_realm_is_refused_with_all_of_the_report(
         self, server: ZulipServer, known_server: NewServer

@@ -8,8 +8,10 @@ Nothing of it can be left out, so a server is refused what doesn't `fit`. All th
 a server can't show anything else without the device's key.
 """
 
+from collections.abc import Mapping
 from hashlib import sha256
-from typing import Annotated, Literal, Self
+from itertools import islice
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID, uuid5
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
@@ -25,15 +27,24 @@ CHANNELS = (Channel.APNS, Channel.FCM)
 KEPT_S = 28 * 86_400
 """How long a push is of use. Zulip asks for no time; this is what FCM keeps at most."""
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-Sealed = Annotated[str, Field(min_length=1, repr=False)]
-"""Base64 to whoever opens it; nobody here looks into it."""
+Sealed = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]+={0,2}$", repr=False)]
+"""Base64, of which nobody here looks into the bytes. SQS takes no message with certain other characters."""
 
 
-class ShippedContent(BaseModel):
+class _Exact(BaseModel):
+    """A member that is no field is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_endless(cls, given: Any) -> Any:
+        """One member more than the fields have names: each that is refused takes memory, and one of these is."""
+        return dict(islice(given.items(), 2 * len(cls.model_fields) + 1)) if isinstance(given, Mapping) else given
+
+
+class ShippedContent(_Exact):
     """As Zulip 12 ships it: `push_key_id` names the device's symmetric key."""
-
-    model_config = _FROZEN
 
     push_key_id: int = Field(ge=0, lt=1 << 32)
     encrypted_data: Sealed
@@ -43,10 +54,8 @@ class ShippedContent(BaseModel):
         return self.encrypted_data
 
 
-class ProposedContent(BaseModel):
+class ProposedContent(_Exact):
     """As the proposal has it: `push_account_id`, 64 bits with or without a sign, names its key pair."""
-
-    model_config = _FROZEN
 
     push_account_id: int = Field(ge=-(1 << 63), lt=1 << 64)
     encrypted_content: Sealed
@@ -59,18 +68,16 @@ class ProposedContent(BaseModel):
 type Content = ShippedContent | ProposedContent
 
 
-class ApsAlert(BaseModel):
+class ApsAlert(_Exact):
     """What a phone shows until the app has opened the content."""
-
-    model_config = _FROZEN
 
     title: Literal["New notification"]
 
 
-class Aps(BaseModel):
+class Aps(_Exact):
     """Apple's part of a payload, as far as a server may choose it."""
 
-    model_config = ConfigDict(**_FROZEN, validate_by_name=True)
+    model_config = ConfigDict(validate_by_name=True)
 
     mutable_content: Literal[1] = Field(alias="mutable-content")
     alert: ApsAlert | None = None
@@ -81,10 +88,8 @@ ALERT = Aps(mutable_content=1, alert=ApsAlert(title="New notification"), sound="
 """As Zulip 12 asks for it; the proposal's servers leave it to the bouncer."""
 
 
-class ApnsBody(BaseModel):
+class ApnsBody(_Exact):
     """`priority` is Apple's: 10 at once, 5 when it costs the phone little, 1 without waking it."""
-
-    model_config = _FROZEN
 
     content: Content
     aps: Aps = ALERT
@@ -98,9 +103,7 @@ class ApnsBody(BaseModel):
         return self
 
 
-class FcmBody(BaseModel):
-    model_config = _FROZEN
-
+class FcmBody(_Exact):
     content: Content
     priority: Literal["high", "normal"] = "high"
 

@@ -32,8 +32,11 @@ class ServerState(StrEnum):
 
 
 class RealmState(StrEnum):
+    """Its server says whether it is `deactivated`; one that the operator has `refused` stays so whatever that says."""
+
     ACTIVE = "active"
     DEACTIVATED = "deactivated"
+    REFUSED = "refused"
 
 
 class Server(Model):
