@@ -1,7 +1,7 @@
 """What the doctor finds of a deployment that CloudFormation has made, and that does not work yet."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -43,7 +43,7 @@ def configure(account: Account, *channels: str, **settings: str) -> None:
         account.go_live(channel)
 
 
-def todos(checks: Iterator[Check]) -> dict[str, str | None]:
+def todos(checks: Iterable[Check]) -> dict[str, str | None]:
     return {check.name: check.todo for check in checks}
 
 

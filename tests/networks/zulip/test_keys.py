@@ -45,7 +45,7 @@ def test_a_key_that_an_operator_marks_retired_opens_nothing() -> None:
     assert list(keys.read(json.dumps(written)).opening) == [NEW]
 
 
-@pytest.mark.parametrize("public", ["unknown", OLD])
+@pytest.mark.parametrize("public", ["unknown", OLD], ids=["unknown", "retired before"])
 def test_only_a_key_that_is_good_can_be_retired(public: str) -> None:
     with pytest.raises(LookupError):
         TWO.retired(OLD, NOW).retired(public, NOW)
