@@ -48,7 +48,10 @@ class DeviceEvent:
 
 def backoff() -> Iterator[float]:
     """Seconds to wait after each attempt."""
-    return (min(2.0**attempt, _LONGEST_DELAY_S) for attempt in count(1))
+    delay = 2.0
+    while True:
+        yield delay
+        delay = min(2 * delay, _LONGEST_DELAY_S)
 
 
 def new_org_key() -> str:
