@@ -15,6 +15,9 @@ NPM := node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 TYPESCRIPT := $(filter-out %/src/openapi.ts,$(wildcard $(addprefix clients/typescript/,*.json src/*.ts test/*.ts)))
 export PATH := $(ROOT)/.venv/bin:$(ROOT)/.tools/bin:$(NODE)/bin:$(ROOT)/tools/cdk/node_modules/.bin:$(PATH)
 
+# The gate starts hundreds of Python programs: each would compile CDK, botocore and all that they import anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.idle_bill import (
     ALARM_METRIC,
@@ -21,7 +22,7 @@ from bench.idle_bill import (
 )
 from bench.markdown import inserted, table_row
 from clarion.channels import Channel
-from clarion.networks import STATEMENTS, XMTP
+from clarion.networks import STATEMENTS, XMTP, ZULIP
 from infra.app import define_alone
 from infra.config import EnvironmentConfig
 from infra.environments import DEV, PROD
@@ -52,17 +53,23 @@ def total(deployed: DeployedStacks) -> float:
     return sum(round(item.dollars, 2) for item in items(deployed))
 
 
-def table_of_added(
-    prod: DeployedStacks, dev: DeployedStacks, xmtp: DeployedStacks, webhook: DeployedStacks
-) -> list[str]:
-    """What an environment may have beside; `xmtp` and `webhook` are production with the one and the other."""
+class Extended(NamedTuple):
+    """Production with one thing more."""
+
+    xmtp: DeployedStacks
+    zulip: DeployedStacks
+    webhook: DeployedStacks
+
+
+def table_of_added(prod: DeployedStacks, dev: DeployedStacks, extended: Extended) -> list[str]:
+    """What an environment may have beside."""
     lines = [table_row(HEAD_OF_ADDED), table_row(["---", "---", "--:"])]
-    for name, what, dollars in added(prod, dev, xmtp, webhook):
+    for name, what, dollars in added(prod, dev, extended):
         lines.append(table_row([name, what, f"{dollars:.2f}"]))
     return lines
 
 
-def added(prod: DeployedStacks, dev: DeployedStacks, xmtp: DeployedStacks, webhook: DeployedStacks) -> Iterator[Item]:
+def added(prod: DeployedStacks, dev: DeployedStacks, extended: Extended) -> Iterator[Item]:
     (firewall,) = prod.all("AWS::WAFv2::WebACL")
     rules = len(firewall["Rules"])
     yield Item(
@@ -77,8 +84,9 @@ def added(prod: DeployedStacks, dev: DeployedStacks, xmtp: DeployedStacks, webho
         "at most",
         stream_dollars(busy) - stream_dollars(idle),
     )
-    yield from _added_by_xmtp(prod, xmtp)
-    yield _added_by_channel(prod, webhook)
+    yield from _added_by_xmtp(prod, extended.xmtp)
+    yield _added_by_zulip(prod, extended.zulip)
+    yield _added_by_channel(prod, extended.webhook)
     alarmed = alarm_metrics(prod) - alarm_metrics(dev)
     yield Item(
         "alarms in `dev` (`monitored`)", f"{alarmed} metrics, with production's channels", alarmed * ALARM_METRIC
@@ -106,6 +114,13 @@ def _added_by_xmtp(prod: DeployedStacks, xmtp: DeployedStacks) -> Iterator[Item]
     )
 
 
+def _added_by_zulip(prod: DeployedStacks, zulip: DeployedStacks) -> Item:
+    alarmed = alarm_metrics(zulip) - alarm_metrics(prod)
+    secrets = _more(prod, zulip, "AWS::SecretsManager::Secret")
+    what = f"alarms on {alarmed} metrics, a secret for the bouncer's keys"
+    return Item("Zulip", what, alarmed * ALARM_METRIC + secrets * SECRET)
+
+
 def _added_by_channel(prod: DeployedStacks, webhook: DeployedStacks) -> Item:
     alarmed = alarm_metrics(webhook) - alarm_metrics(prod)
     queues = _more(prod, webhook, "AWS::Lambda::EventSourceMapping")
@@ -128,10 +143,10 @@ def deployed(environment: EnvironmentConfig, **context: str) -> DeployedStacks:
 def tables() -> list[list[str]]:
     """As docs/operations.md has them."""
     prod, dev = deployed(PROD), deployed(DEV)
-    xmtp = deployed(PROD, networks=f"{STATEMENTS},{XMTP}")
+    xmtp, zulip = (deployed(PROD, networks=f"{STATEMENTS},{name}") for name in (XMTP, ZULIP))
     channels = ",".join((*PROD.channels, Channel.WEBHOOK))
     webhook = deployed(PROD, channels=channels, webhook_url="https://push.example.org/clarion")
-    return [table([prod, dev]), table_of_added(prod, dev, xmtp, webhook)]
+    return [table([prod, dev]), table_of_added(prod, dev, Extended(xmtp, zulip, webhook))]
 
 
 def main() -> None:

@@ -45,9 +45,10 @@ from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period
-from pipeline.reconcile import Terms, reconcile
+from pipeline.reconcile import reconcile
 from pipeline.schemas import EventKind
 from pipeline.session import session
+from pipeline.terms import Terms
 from pipeline.verify import verified
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS

@@ -1,10 +1,9 @@
 """`clarion COMMAND …`: the words of the command line, and how its errors end."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, override
 
 import click
 
@@ -14,91 +13,16 @@ from console import deployment, explain, export_rules, mute, redrive, send_test,
 from console.doctor.examination import examine
 from console.doctor.plan import DeploymentPlan
 from console.faults import AwsError, Exit, discreet, explained
+from console.options import Ago, Hex, Instant, options, yes_option
 from console.output import print_error, show
+from console.zulip.commands import zulip
 
-KEY_BYTES = 32
 ASKED_FOR = "-"
 """In place of a token."""
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
-
-class Hex(click.ParamType[bytes]):
-    """32 bytes, with or without 0x. What isn't is not repeated: it may be a push token."""
-
-    name = "hex"
-
-    @override
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        if isinstance(value, bytes):
-            return value
-        try:
-            given = bytes.fromhex(str(value).removeprefix("0x"))
-        except ValueError:
-            given = b""
-        if len(given) != KEY_BYTES:
-            self.fail("is not 32 bytes in hex", param, ctx)
-        return given
-
-
-class Stage(click.ParamType[str]):
-    name = "stage"
-
-    @override
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not deployment.STAGE.fullmatch(str(value)):
-            self.fail("is no stage such as prod", param, ctx)
-        return str(value)
-
-
-class Ago(click.ParamType[timedelta]):
-    """A duration, such as 30m, 24h or 7d."""
-
-    name = "duration"
-    units = {"m": "minutes", "h": "hours", "d": "days"}  # noqa: RUF012 - never changed
-
-    @override
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        number, unit = str(value)[:-1], str(value)[-1:]
-        if unit not in self.units or not number.isdecimal():
-            self.fail("is no duration such as 30m, 24h or 7d", param, ctx)
-        return timedelta(**{self.units[unit]: int(number)})
-
-
-class Instant(click.ParamType[datetime]):
-    """An ISO 8601 time; UTC unless it says otherwise."""
-
-    name = "time"
-
-    @override
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        try:
-            given = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail("is no time such as 2026-11-20T18:30 (UTC)", param, ctx)
-        return given if given.tzinfo else given.replace(tzinfo=UTC)
-
-
-type Command = Callable[..., Exit]
-
-_stage = click.option("--stage", type=Stage(), help="Which deployment; needed only where an account has several.")
-_json = click.option("--json", "as_json", is_flag=True, help="For machines.")
-_yes = click.option("--yes", is_flag=True, help="Don't ask.")
 _client = click.option("--client", type=Hex(), help="Only of this client: its public key.")
 _channel = click.argument("channel", type=click.Choice([str(one) for one in Channel]))
-
-
-def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Those of every command after its own."""
-
-    def add(function: Command) -> Command:
-        made, every = function, list[Callable[[Command], Command]]((*options, _stage, _json))
-        for option in reversed(every):
-            made = option(made)
-        return made
-
-    return add
 
 
 @click.group(
@@ -113,7 +37,7 @@ def clarion() -> None:
 
 
 @clarion.command("status")
-@_options(
+@options(
     click.option("--minutes", type=click.IntRange(1, 1440), default=60, show_default=True, help="Count so far back.")
 )
 def _status(*, minutes: int, stage: str | None, as_json: bool) -> Exit:
@@ -124,7 +48,7 @@ def _status(*, minutes: int, stage: str | None, as_json: bool) -> Exit:
 
 
 @clarion.command("why")
-@_options(
+@options(
     click.option(
         "--envelope",
         "--statement",
@@ -167,11 +91,11 @@ def _why(
 
 
 @clarion.command("redrive")
-@_options(
+@options(
     click.argument("queue", metavar="QUEUE"),
     click.option("--per-second", type=click.IntRange(1, 500), help="At most so many; by default as SQS likes."),
     click.option("--dry-run", is_flag=True, help="Only count."),
-    _yes,
+    yes_option,
 )
 def _redrive(
     *,
@@ -192,7 +116,7 @@ def _redrive(
 
 
 @clarion.command("send-test")
-@_options(
+@options(
     click.argument("token", metavar="TOKEN"),
     click.option("--channel", type=click.Choice([str(one) for one in send_test.TESTED]), required=True),
     click.option("--app", help="One of the environment's apps; by default the first."),
@@ -200,7 +124,7 @@ def _redrive(
     click.option(
         "--wait", type=click.IntRange(1, 3600), default=send_test.WAIT_SECONDS, show_default=True, help="Seconds."
     ),
-    _yes,
+    yes_option,
 )
 def _send_test(
     *,
@@ -240,7 +164,7 @@ def _read(token: str) -> str:
 
 
 @clarion.command("doctor")
-@_options(
+@options(
     click.option(
         "--templates",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -279,7 +203,7 @@ def _doctor(
 
 
 @clarion.command("mute")
-@_options(_channel, _yes)
+@options(_channel, yes_option)
 def _mute(*, channel: str, yes: bool, stage: str | None, as_json: bool) -> Exit:
     """Stop a channel's pushes; its messages wait in their queue. POST /v1/notify goes on."""
     show(mute.switch(deployment.find(stage), Channel(channel), muted=True, yes=yes), as_json=as_json)
@@ -287,7 +211,7 @@ def _mute(*, channel: str, yes: bool, stage: str | None, as_json: bool) -> Exit:
 
 
 @clarion.command("unmute")
-@_options(_channel, _yes)
+@options(_channel, yes_option)
 def _unmute(*, channel: str, yes: bool, stage: str | None, as_json: bool) -> Exit:
     """Let a muted channel push again, beginning with what waits."""
     show(mute.switch(deployment.find(stage), Channel(channel), muted=False, yes=yes), as_json=as_json)
@@ -295,11 +219,14 @@ def _unmute(*, channel: str, yes: bool, stage: str | None, as_json: bool) -> Exi
 
 
 @clarion.command("export-rules")
-@_options(_client)
+@options(_client)
 def _export_rules(*, client: bytes | None, stage: str | None, as_json: bool) -> Exit:  # noqa: ARG001 - it prints JSON anyway
     """All subscriptions and their rules in force as JSON lines, a line for each rule; with or without --json."""
     export_rules.export(deployment.find(stage), client)
     return Exit.WELL
+
+
+clarion.add_command(zulip)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -104,11 +104,6 @@ def functions(environment: EnvironmentConfig) -> tuple[str, ...]:
     return ("match", "pages", *environment.channels, *workers, "cleanup", "deliveries", "late-events", "schedule")
 
 
-def with_nodes(environment: EnvironmentConfig) -> list[str]:
-    """The networks that ingest follows nodes of."""
-    return [name for name in environment.networks if network(name).needs.nodes]
-
-
 def alarm_specs(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSpec]:
     yield from _on_queues(environment)
     yield from _on_ingest(environment)
@@ -142,7 +137,7 @@ def _on_queues(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
 def _on_ingest(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     limits, count = environment.thresholds, partial(counted, environment.stage, "ingest")
     level = partial(count, statistic=MAXIMUM, minutes=1)
-    for name in with_nodes(environment):
+    for name in environment.followed_networks:
         yield from _on_nodes(environment, name)
     owned = count(Metric.SHARDS_OWNED, minutes=1)
     yield AlarmSpec("shards-unowned", owned, SHARDS * REPORTS_A_MINUTE, 2, below=True)

@@ -64,6 +64,12 @@ def public_paths(environment: EnvironmentConfig) -> tuple[str, ...]:
     return tuple(path for path, methods in open_routes(environment).items() if methods == [GET])
 
 
+def server_routes(environment: EnvironmentConfig) -> set[str]:
+    """Those of networks' servers, by what the stage calls them."""
+    routes = (route for name in environment.networks for route in network(name).needs.routes)
+    return {f"{route.method} {route.path}" for route in routes if route.auth is Auth.SERVER}
+
+
 WHY_OPEN = {
     Auth.SERVER: "The network's router asks the server who it is",
     Auth.PUBLIC: "The network shows it to anybody",
@@ -219,18 +225,16 @@ class HttpApi(Construct):
         )
 
     def _throttle(self, routes: Mapping[str, apigateway.HttpRoute]) -> None:
-        """Give each of `routes` a share of its own, so that from there nobody uses up the rate of all.
+        """Give each of `routes` a share of its own, so that from there nobody uses up the rate of all clients.
 
-        The stage names them, which CloudFormation takes only once they are there.
+        That of a route for servers is as large. The stage names them, which CloudFormation takes only once they are there.
         """
         api, stage = self._environment.api, self.stage.node.default_child
         if not isinstance(stage, apigateway.CfnStage):
             raise TypeError("CDK has made the stage of something else")
-        share = {
-            "ThrottlingRateLimit": api.open_rate,
-            "ThrottlingBurstLimit": api.open_burst,
-        }
-        stage.route_settings = dict.fromkeys(routes, share)
+        of_anybody, of_servers = _share(api.open_rate, api.open_burst), _share(api.rate, api.burst)
+        for_servers = server_routes(self._environment)
+        stage.route_settings = {name: of_servers if name in for_servers else of_anybody for name in routes}
         self.stage.node.add_dependency(*routes.values())
 
     def _domain(self) -> apigateway.DomainName | None:
@@ -247,6 +251,10 @@ class HttpApi(Construct):
             certificate=certificate,
             security_policy=apigateway.SecurityPolicy.TLS_1_2,
         )
+
+
+def _share(rate: int, burst: int) -> dict[str, int]:
+    return {"ThrottlingRateLimit": rate, "ThrottlingBurstLimit": burst}
 
 
 def _asked_each_time(authorizer: lambda_.IFunction) -> authorizers.HttpLambdaAuthorizer:

@@ -17,6 +17,9 @@ from pipeline.columns import COLUMNS, LINKS, Column, EventKind
 HOURS = ",".join(f"{hour:02}" for hour in range(24))
 LISTED = "org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat"
 PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
+OUTLIVED_DAYS = 17
+"""By so many days a list may outlive the first files that it names: it is written again with each late one, which comes
+within 15 days. On the days before the first file expires nothing that is listed is missing."""
 WRITTEN = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
 
 
@@ -62,7 +65,7 @@ class Catalog(Construct):
             "projection.enabled": "true",
             "projection.day.type": "date",
             "projection.day.format": "yyyy-MM-dd",
-            "projection.day.range": f"NOW-{self._days}DAYS,NOW",
+            "projection.day.range": f"NOW-{self._days - OUTLIVED_DAYS}DAYS,NOW",
             "projection.hour.type": "enum",
             "projection.hour.values": HOURS,
             "storage.location.template": f"{self._place(kind)}day=${{day}}/hour=${{hour}}/",

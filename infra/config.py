@@ -9,10 +9,11 @@ from pydantic import Field, model_validator
 
 from clarion.channels import CHANNELS, PROVIDERS, Channel, Provider
 from clarion.decisions import OwnMessages
-from clarion.networks import NETWORKS, STATEMENTS
+from clarion.networks import NETWORKS, STATEMENTS, network
 from clarion.providers.webpush_address import ServiceName
 from clarion.settings import Title, WebhookUrl
 from infra.options import ApiConfig, Config, Ingest, Matching, Size, Stubs
+from pipeline.period import SNAPSHOT_DAYS
 
 ZoneId = Annotated[str, Field(pattern=r"^[a-z0-9]+-az\d$")]
 LogDays = Literal[7, 30, 90, 365]
@@ -93,9 +94,10 @@ class AppConfig(Config):
 class Pipeline(Config):
     """The Spark jobs on EMR Serverless; the daily run begins at `hour`, UTC, once the day's last lines have arrived.
 
-    `release` brings Spark and Python as the jobs are tested with. An application has at most so many `workers` at
-    once, the driver among them; a new account may use 16 processors, which are four. With `watch_minutes`, losses are
-    looked for so often; beyond eight, the alarm on them may come later than a quarter of an hour after a loss.
+    `release` brings Spark and Python as the jobs are tested with. The daily run has at most so many `workers` at once,
+    the driver among them, and repairs have as many beside it; a new account may use 16 processors, which are four in
+    all. With `watch_minutes`, losses are looked for so often, by two workers more; beyond eight, the alarm on them may
+    come later than a quarter of an hour after a loss.
     """
 
     release: Annotated[str, Field(pattern=r"^emr-spark-8\.\d+\.\d+$")] = "emr-spark-8.1.0"
@@ -203,6 +205,13 @@ class EnvironmentConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _the_lake_outlives_the_snapshots(self) -> "EnvironmentConfig":
+        """A manifest may be younger than its files, and must not name what has expired."""
+        if self.pipeline and self.lake_days <= SNAPSHOT_DAYS:
+            raise ValueError(f"with the pipeline, lake_days has to be more than the {SNAPSHOT_DAYS} of its snapshots")
+        return self
+
+    @model_validator(mode="after")
     def _the_watch_reaches_cloudwatch(self) -> "EnvironmentConfig":
         if self.pipeline and self.pipeline.watch_minutes and not self.ingest:
             raise ValueError("watch_minutes needs ingest, by whose network CloudWatch is reached")
@@ -234,6 +243,8 @@ class EnvironmentConfig(Config):
             raise ValueError(f"no network is called {', '.join(sorted(unknown))}")
         if strange := (self.matching.limits or {}).keys() - set(self.networks):
             raise ValueError(f"limits of {', '.join(sorted(strange))}, which is not deployed")
+        if self.ingest and not self.followed_networks:
+            raise ValueError("ingest has no network to follow")
         return self
 
     @model_validator(mode="after")
@@ -254,6 +265,11 @@ class EnvironmentConfig(Config):
     def _missing_for_direct_pushes(self) -> set[Provider]:
         needed = {provider for provider, spec in PROVIDERS.items() if spec.takes_direct_pushes}
         return needed.difference(self.deployed_providers)
+
+    @property
+    def followed_networks(self) -> tuple[str, ...]:
+        """Those that ingest follows nodes of."""
+        return tuple(name for name in self.networks if network(name).needs.nodes)
 
     @property
     def direct_push(self) -> bool:

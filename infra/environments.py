@@ -6,12 +6,12 @@ written here: the API's `domain`, `certificate_arn`, `login_domain`, and `per_ad
 commas; `region`, `webhook_url`, `alarm_email` and `canary`. Any other name is refused.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from clarion.channels import Channel
-from clarion.networks import NETWORKS, STATEMENTS, XMTP, network
+from clarion.networks import NETWORKS, STATEMENTS, XMTP, ZULIP, network
 from clarion.networks.needs import Nodes
 from clarion.settings import EMULATED_STAGE
 from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
@@ -118,7 +118,7 @@ DEV = PROD.model_copy(
 EMULATOR = PROD.model_copy(
     update={
         **_FEW,
-        "networks": (STATEMENTS, XMTP),
+        "networks": (STATEMENTS, XMTP, ZULIP),
         "channels": tuple(Channel),
         # Nothing is there: its stand-in takes its place.
         "webhook_url": "https://webhook.clarion.localhost/",
@@ -162,10 +162,10 @@ def chosen(node: "Node") -> EnvironmentConfig:
     changes = {
         "providers": stubs,
         "api": api,
-        "ingest": _ingest(environment, node),
         **_given(node, *_OF_ENVIRONMENT),
     }
     changes |= {name: listed for name in _LISTS if (listed := _listed(node, name))}
+    changes["ingest"] = _ingest(environment, node, changes.get("networks", environment.networks))
     completed = EnvironmentConfig.model_validate({**dict(environment), **changes})
     _require_nodes(completed)
     if completed.monitored and completed.data is Lasting.KEEP and not completed.alarm_email:
@@ -197,8 +197,9 @@ def _per_address(node: "Node") -> dict[str, Any]:
             return {"per_address": {"requests_per_minute": count}}
 
 
-def _ingest(environment: EnvironmentConfig, node: "Node") -> Mapping[str, Any] | None:
-    if environment.ingest is None:
+def _ingest(environment: EnvironmentConfig, node: "Node", networks: Collection[str]) -> Mapping[str, Any] | None:
+    """None, too, if none of the networks has nodes to follow."""
+    if environment.ingest is None or not any(name in networks for name, _ in _followed()):
         return None
     named = {name: urls for name, nodes in _followed() if (urls := _listed(node, nodes.option))}
     return {**dict(environment.ingest), "nodes": {**environment.ingest.nodes, **named}}

@@ -148,7 +148,7 @@ class IngestService(Construct):
             **ingest.following.as_settings(),
             "stage": self._environment.stage,
             "nodes": json.dumps({name: list(map(str, urls)) for name, urls in self._followed(ingest).items()}),
-            "networks": ",".join(self._environment.networks),
+            "networks": ",".join(self._environment.followed_networks),
             "envelopes_queue_url": queues.envelopes.queue.queue_url,
             **queues.command_settings,
             "oversize_bucket": self._foundation.data.oversize.bucket_name,

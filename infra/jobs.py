@@ -26,8 +26,8 @@ WRITTEN_DAILY = (*EventKind, "unreadable", "differences", "reports", "snapshots"
 """The lake's folders by job; `pipeline.lake` names them."""
 WRITTEN_BY_WATCH = (*EventKind, "unreadable", "losses", "checkpoints", "manifests", "symlinks")
 WRITTEN_BY_REPLAY = ("replays", "replayed")
-PLANNED = "manifests/replays.json"
-"""What counts of `replays`."""
+PLANNED = "manifests/replays/"
+"""The manifests of its runs."""
 
 VCPUS, GIGABYTES, DISK_GIGABYTES = 4, 16, 100
 """Of each worker. Python, which decodes and verifies, works outside Java's memory. What the disk is for, and why it has
@@ -149,7 +149,9 @@ class ReplayRole(JobRole):
         queues = base.foundation.queues
         fed = (queues.envelopes.queue, *(pair.queue for pair in queues.pushes.values()))
         self.allow_lake(WRITTEN_BY_REPLAY)
-        allow(self, "s3: PutObject", base.foundation.data.lake.arn_for_objects(PLANNED))
+        lake = base.foundation.data.lake
+        allow(self, "s3: PutObject", lake.arn_for_objects(f"{PLANNED}*"))
+        accept(self, objects_of(lake, PLANNED), "Each run has a manifest of its own, by its number")
         self.allow_large_envelopes()
         allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
         self.settings = {
@@ -191,6 +193,8 @@ def parameters(code: Code, settings: Mapping[str, str], *, region: str, workers:
         "spark.dynamicAllocation.initialExecutors": executors,
         "spark.dynamicAllocation.maxExecutors": executors,
         "spark.archives": code.archives,
+        # CloudWatch takes money by the gigabyte, and Spark logs each task.
+        "spark.log.level": "WARN",
         **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in driver.items()},
         "spark.executorEnv.AWS_DEFAULT_REGION": region,
         "spark.executorEnv.PYSPARK_PYTHON": PYTHON,

@@ -14,7 +14,7 @@ from constructs import Construct
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.metrics import Decision, Metric, decided
-from infra.alarms import AlarmSpec, alarm_specs, with_nodes, writes_per_push
+from infra.alarms import AlarmSpec, alarm_specs, writes_per_push
 from infra.config import EnvironmentConfig
 from infra.metrics import MAXIMUM, MINIMUM, P99, SUM, counted, of_all_functions, of_api, of_queue, of_stream
 from infra.permissions import for_alarms
@@ -140,7 +140,7 @@ def _ingest(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
 def _nodes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
     """By network."""
     measure = partial(counted, environment.stage, "ingest")
-    names = with_nodes(environment)
+    names = environment.followed_networks
     connected = (measure(Metric.NODES_CONNECTED, network=name, statistic=MINIMUM) for name in names)
     return _graph("Nodes", *connected, *(measure(Metric.NODE_FAULTS, network=name) for name in names))
 

@@ -8,6 +8,7 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as events_targets
 from aws_cdk import aws_sqs as sqs
 
+from clarion.channels import CHANNELS, Channel
 from clarion.messages import CommandMessage
 from clarion.networks import network
 from clarion.networks.needs import HOURLY, Auth, Function, Needs, Target
@@ -30,6 +31,7 @@ class RouterFunction(ComponentFunction):
             settings={
                 **_settings(foundation, network_name, Function.ROUTER),
                 **_client_settings(foundation, network_name),
+                **_server_settings(foundation, network_name),
                 **given(origin_secret_id=origin),
             },
             reserved=api.reserved,
@@ -116,7 +118,8 @@ def _settings(foundation: Foundation, network_name: str, function: Function) -> 
         **given(secrets=stack.to_json_string(secrets) if secrets else None),
     }
     if Target.PUSHES in targets:
-        settings["push_queues"] = stack.to_json_string(queues.push_urls)
+        urls = {channel: queue.queue_url for channel, queue in queues.of_network(network_name).items()}
+        settings["push_queues"] = stack.to_json_string(urls)
     if Target.COMMANDS in targets:
         settings["command_queue_url"] = queues.commands[network_name].queue.queue_url
     if Target.CLEANUP in targets:
@@ -128,7 +131,7 @@ def _settings(foundation: Foundation, network_name: str, function: Function) -> 
 
 def _client_settings(foundation: Foundation, network_name: str) -> dict[str, str]:
     """What a router with routes for clients reads of them."""
-    if not any(route.auth is Auth.CLIENT for route in network(network_name).needs.routes):
+    if not _is_called_by(Auth.CLIENT, network_name):
         return {}
     environment = foundation.environment
     return {
@@ -138,6 +141,27 @@ def _client_settings(foundation: Foundation, network_name: str) -> dict[str, str
         "environment": environment.api.apns_environment,
         **given(token_proof=environment.api.token_proof),
     }
+
+
+def _server_settings(foundation: Foundation, network_name: str) -> dict[str, str]:
+    """What a router with routes for servers reads of them."""
+    if not _is_called_by(Auth.SERVER, network_name):
+        return {}
+    environment = foundation.environment
+    reached = {
+        channel: [app for app in environment.apps if CHANNELS[channel].provider in app.providers]
+        for channel in environment.channels
+    }
+    android = reached.get(Channel.FCM)
+    return {
+        **environment.api.servers.as_settings(),
+        "apns_apps": json.dumps({app.bundle_id: app.name for app in reached.get(Channel.APNS, ())}),
+        **given(fcm_app=android[0].name if android else None),
+    }
+
+
+def _is_called_by(auth: Auth, network_name: str) -> bool:
+    return any(route.auth is auth for route in network(network_name).needs.routes)
 
 
 def _allow(who: ComponentFunction, network_name: str, function: Function, *more_secrets: str | None) -> None:
@@ -163,7 +187,7 @@ def _allow_sending(who: ComponentFunction, network_name: str, target: Target) ->
     queues = who.foundation.queues
     match target:
         case Target.PUSHES:
-            who.allow_sending(*(pair.queue for pair in queues.pushes.values()))
+            who.allow_sending(*queues.of_network(network_name).values())
         case Target.COMMANDS:
             who.allow_sending(queues.commands[network_name].queue)
         case Target.CLEANUP:

@@ -175,6 +175,17 @@ class Allowance(Config):
     looks_per_minute: PositiveInt | None = None
 
 
+class ServerAllowance(Config):
+    """What a server of a network may do, as `ZulipSettings` has it; one may have quotas of its own.
+
+    With the `server_policy` `open` any server may register itself, else only those that the operator has invited.
+    """
+
+    server_policy: Literal["open", "invited"] | None = None
+    devices_per_server: PositiveInt | None = None
+    pushes_per_minute: PositiveInt | None = None
+
+
 class PerAddress(Config):
     """What one network address may ask for in a minute. Phones of one carrier or office may share an address.
 
@@ -197,10 +208,10 @@ WebOrigin = Annotated[HttpUrl, AfterValidator(_bare)]
 
 
 class ApiConfig(Config):
-    """`rate` and `burst` count requests a second over all clients.
+    """`rate` and `burst` count requests a second over all clients, and apart from them on each route for servers.
 
-    `open_rate` and `open_burst` count them on each route that is reached without a client's token, and on whatever is no
-    route.
+    `open_rate` and `open_burst` count them on each other route that is reached without a client's token, and on whatever is
+    no route.
 
     Whose tokens count: with `jwt_issuer`, those of the existing solution, which share a secret with us and name
     `jwt_audience`; with `login_domain`, those of the standalone login: it is the host name that clients sign, so never
@@ -219,7 +230,7 @@ class ApiConfig(Config):
 
     `apns_environment` is where Apple made the tokens of clients that can't say so.
 
-    `token_proof` says when a client has to prove that a token is its own.
+    `token_proof` says when a client has to prove that a token is its own. `servers` are those that a network knows.
     """
 
     size: Size
@@ -233,6 +244,7 @@ class ApiConfig(Config):
     origins: tuple[WebOrigin, ...] = ()
     serve_docs: bool = True
     allowance: Allowance = Allowance()
+    servers: ServerAllowance = ServerAllowance()
     direct_push: bool | None = None
     pushes_per_minute: PositiveInt | None = None
     pushes_per_token_per_minute: PositiveInt | None = None

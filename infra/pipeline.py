@@ -1,9 +1,10 @@
 """The Spark pipeline in a stack of its own, beside the one that it reads and repairs.
 
 Two applications of EMR Serverless, which cost nothing while no job runs: one for the daily run, one for `replay` and
-`retire`, which an operator starts; and a third if losses are watched for. They lie in ingest's public subnets, where no NAT gateway is needed: the
-daily run asks CloudWatch how much came, the others have to reach SQS and Firehose, and without a network EMR reaches
-S3 but none of these. Each runs one job at a time, so that no two of them share its capacity.
+`retire`, which an operator starts; and a third if losses are watched for. They lie in ingest's public subnets, where no
+NAT gateway is needed: the daily run asks CloudWatch how much came, the others have to reach SQS and Firehose, and
+without a network EMR reaches S3 but none of these. Each runs one job at a time, so that no two of them share its
+capacity.
 https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/considerations.html
 """
 
@@ -42,9 +43,14 @@ from infra.queues import KEPT
 from infra.retention import log_group
 from infra.stack import ClarionStack
 
-IDLE_MINUTES = 5
+IDLE_MINUTES = 1
+"""EMR changes or deletes an application only while it is stopped, and the watch's next run comes soon."""
 RETRIES = 5
-WATCH_TIMEOUT_MINUTES = 15
+WATCH_TIMEOUT_MINUTES = 120
+"""The first batch compacts a day or two, and one after a pause judges up to `pipeline.watch.LONGEST_MS`."""
+WATCH_QUEUE_MINUTES = 15
+"""The least that EMR takes. A run that waits adds nothing: the next one goes on from the same instant."""
+WATCH_WORKERS = 2
 ARRIVAL_S = 120
 """So long after Firehose's buffering everything that comes of an envelope lies in the lake."""
 
@@ -69,7 +75,7 @@ class PipelineStack(EnvironmentStack):
         self._base = JobBase(self._foundation, self.code, self._log)
         self.done, self.dead = self._queue("done"), self._queue("dead")
         self._network = self._outbound(clarion.ingest.vpc) if clarion.ingest else None
-        self.applications = {"daily": self._application("daily")}
+        self.applications = {"daily": self._application("daily", pipeline.workers)}
         self.daily = DailyRole(self, base=self._base, application=self.applications["daily"])
         self._output_job(self.daily)
         self._schedule(
@@ -79,14 +85,16 @@ class PipelineStack(EnvironmentStack):
             arguments=self._daily_arguments(),
             timeout_minutes=pipeline.timeout_minutes,
             tried_for=Duration.hours(2),
+            dead=self.dead,
         )
-        if pipeline.watch_minutes:
-            self._watch(pipeline.watch_minutes)
         if self._network:
             self._repairs()
         self.catalog = Catalog(self, "Catalog", environment=environment, lake=self._lake)
         self._notify("Succeeded", self.done, ["SUCCESS"], self.applications["daily"])
         self._notify("Failed", self.dead, ["FAILED", "CANCELLED"], *self.applications.values())
+        # After that: a run of the watch that fails is no failure of the pipeline.
+        if pipeline.watch_minutes:
+            self._watch(pipeline.watch_minutes)
         self._output(EntryPoint=self.code.entry.s3_object_url, Lake=self._lake, Oversize=self._oversize)
 
     def _outbound(self, vpc: ec2.IVpc) -> emr.CfnApplication.NetworkConfigurationProperty:
@@ -98,7 +106,7 @@ class PipelineStack(EnvironmentStack):
 
     def _repairs(self) -> None:
         """What an operator starts, once the daily run has found something."""
-        application = self.applications["repairs"] = self._application("repairs")
+        application = self.applications["repairs"] = self._application("repairs", self._pipeline.workers)
         for role in (ReplayRole, RetireRole):
             self._output_job(role(self, base=self._base, application=application))
 
@@ -107,7 +115,8 @@ class PipelineStack(EnvironmentStack):
         self._output(**{f"{role.job}RoleArn": role.role_arn, f"{role.job}Parameters": self._parameters(role)})
 
     def _parameters(self, role: JobRole) -> str:
-        return parameters(self.code, role.settings, region=self.region, workers=self._pipeline.workers)
+        workers = WATCH_WORKERS if isinstance(role, WatchRole) else self._pipeline.workers
+        return parameters(self.code, role.settings, region=self.region, workers=workers)
 
     @property
     def _lake(self) -> str:
@@ -117,9 +126,9 @@ class PipelineStack(EnvironmentStack):
     def _oversize(self) -> str:
         return f"s3://{self._foundation.data.oversize.bucket_name}"
 
-    def _application(self, name: str) -> emr.CfnApplication:
+    def _application(self, name: str, workers: int, queue_minutes: int | None = None) -> emr.CfnApplication:
         """Workers' disks and the managed logs are encrypted by keys of EMR's own, the log group by CloudWatch's."""
-        application, pipeline = emr.CfnApplication, self._pipeline
+        application = emr.CfnApplication
         logging = application.CloudWatchLoggingConfigurationProperty(
             enabled=True, log_group_name=self._log.log_group_name, log_stream_name_prefix=name
         )
@@ -128,18 +137,20 @@ class PipelineStack(EnvironmentStack):
             name.title(),
             name=f"{self._environment.prefix}{name}",
             type="SPARK",
-            release_label=pipeline.release,
+            release_label=self._pipeline.release,
             architecture="ARM64",
             auto_start_configuration=application.AutoStartConfigurationProperty(enabled=True),
             auto_stop_configuration=application.AutoStopConfigurationProperty(
                 enabled=True, idle_timeout_minutes=IDLE_MINUTES
             ),
             maximum_capacity=application.MaximumAllowedResourcesProperty(
-                cpu=f"{pipeline.workers * VCPUS} vCPU",
-                memory=f"{pipeline.workers * GIGABYTES} GB",
-                disk=f"{pipeline.workers * DISK_GIGABYTES} GB",
+                cpu=f"{workers * VCPUS} vCPU",
+                memory=f"{workers * GIGABYTES} GB",
+                disk=f"{workers * DISK_GIGABYTES} GB",
             ),
-            scheduler_configuration=application.SchedulerConfigurationProperty(max_concurrent_runs=1),
+            scheduler_configuration=application.SchedulerConfigurationProperty(
+                max_concurrent_runs=1, queue_timeout_minutes=queue_minutes
+            ),
             monitoring_configuration=application.MonitoringConfigurationProperty(
                 cloud_watch_logging_configuration=logging
             ),
@@ -171,8 +182,8 @@ class PipelineStack(EnvironmentStack):
         events.Rule(self, name, event_pattern=pattern, targets=[events_targets.SqsQueue(queue)])
 
     def _watch(self, minutes: int) -> None:
-        """A run goes on where the last one ended, so that none has to be made up for."""
-        application = self.applications["watch"] = self._application("watch")
+        """A run goes on where the last one ended, so that none has to be made up for; `watch-silent` is about several."""
+        application = self.applications["watch"] = self._application("watch", WATCH_WORKERS, WATCH_QUEUE_MINUTES)
         role = WatchRole(self, base=self._base, application=application)
         self._output_job(role)
         self._schedule(
@@ -182,6 +193,7 @@ class PipelineStack(EnvironmentStack):
             arguments=self._watch_arguments(),
             timeout_minutes=WATCH_TIMEOUT_MINUTES,
             tried_for=Duration.minutes(minutes),
+            dead=None,
         )
 
     def _schedule(
@@ -193,10 +205,16 @@ class PipelineStack(EnvironmentStack):
         arguments: list[str],
         timeout_minutes: int,
         tried_for: Duration,
+        dead: sqs.Queue | None,
     ) -> None:
-        """A start whose answer was lost is tried anew, and then the job may be done twice: it comes out the same."""
+        """A start whose answer was lost is tried anew, and then the job may be done twice: it comes out the same.
+
+        One that was refused to the end goes to `dead`.
+        """
         name, prefix = job.job.lower(), "" if job is self.daily else job.job
         role = self._starter(f"{prefix}Starter", job, application)
+        if dead:
+            allow(role, "sqs: SendMessage", dead.queue_arn)
         run = {
             "ApplicationId": application.attr_application_id,
             "ClientToken": scheduler.ContextAttribute.execution_id,
@@ -211,11 +229,12 @@ class PipelineStack(EnvironmentStack):
                 }
             },
         }
+        letters = scheduler.CfnSchedule.DeadLetterConfigProperty(arn=dead.queue_arn) if dead else None
         target = scheduler.CfnSchedule.TargetProperty(
             arn=f"arn:{Aws.PARTITION}:scheduler:::aws-sdk:emrserverless:startJobRun",
             role_arn=role.role_arn,
             input=self.to_json_string(run),
-            dead_letter_config=scheduler.CfnSchedule.DeadLetterConfigProperty(arn=self.dead.queue_arn),
+            dead_letter_config=letters,
             retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
                 maximum_retry_attempts=RETRIES, maximum_event_age_in_seconds=tried_for.to_seconds()
             ),
@@ -247,7 +266,6 @@ class PipelineStack(EnvironmentStack):
         trusted = iam.ServicePrincipal("scheduler.amazonaws.com", conditions=of_this_account)
         role = iam.Role(self, name, assumed_by=trusted)
         allow(role, "emr-serverless: StartJobRun", application.attr_arn)
-        allow(role, "sqs: SendMessage", self.dead.queue_arn)
         to_emr = {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}
         passing = iam.PolicyStatement(actions=["iam:PassRole"], resources=[job.role_arn], conditions=to_emr)
         role.add_to_principal_policy(passing)

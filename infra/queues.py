@@ -61,6 +61,11 @@ class Queues(Construct):
         """By channel, those that a code may be pushed by."""
         return {channel: pair.queue for channel, pair in self.pushes.items() if channel in own_pushes.CHANNELS}
 
+    def of_network(self, name: str) -> dict[str, sqs.IQueue]:
+        """By channel, those that the network's pushes may go by."""
+        served = network(name).channels
+        return {channel: pair.queue for channel, pair in self.pushes.items() if channel in served}
+
     @property
     def push_settings(self) -> dict[str, str]:
         """As `clarion.settings.PushQueues` reads them."""

@@ -149,6 +149,11 @@ class ClarionStack(EnvironmentStack):
             **{f"{provider.title()}SecretId": apps[first].key for provider, apps in data.secrets.providers.items()},
             "IngestRoleArn": self.ingest_role.role_arn,
             **given(JwtSecretId=data.secrets.jwt, ApiAddress=self._address),
+            **{
+                f"{name.title().replace('-', '')}SecretId": secret_id
+                for secrets in data.secrets.networks.values()
+                for name, secret_id in secrets.items()
+            },
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from collections import Counter
+from subprocess import CalledProcessError
 from typing import Any
 
 import httpx
@@ -21,7 +22,12 @@ from local.provider import ReceivedPush
 from local.scenes import Outcome, Scene, Unexpected
 from local.story import STORY
 from local.system import System, running
+from local.zulip_bouncer import BouncerRefusalError, BouncerUnavailableError
 
+_FAILURES = (
+    *(Unexpected, CallRefused, TimeoutError, Problem, httpx.HTTPError),
+    *(BouncerRefusalError, BouncerUnavailableError, CalledProcessError),
+)
 _LONGEST = 44
 """Characters of a value that are shown of a push."""
 _ORDER = {str(word): place for place, word in enumerate((*EnvelopeDecision, *NotificationDecision, *PushDecision), 1)}
@@ -52,7 +58,7 @@ class DemoStage:
     async def _attempt(self, scene: Scene, system: System, cast: Cast) -> Outcome | None:
         try:
             outcome = await scene.play(system, cast)
-        except (Unexpected, CallRefused, TimeoutError, Problem, httpx.HTTPError) as error:
+        except _FAILURES as error:
             self._console.print(f"   [red]✗ {str(error) or 'nothing came in time'}[/red]")
             return None
         for push in outcome.pushes:

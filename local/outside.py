@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from clarion.networks import STATEMENTS, XMTP
+from clarion.networks import STATEMENTS, XMTP, ZULIP
+from clarion.networks.zulip.keys import BouncerKeys
+from clarion.networks.zulip.needs import BOUNCER_SECRET
 from local import keys, page, tls
 from local.apns import Apns
 from local.emulator import EmulatedDeployment
@@ -33,14 +36,22 @@ class Credentials:
     apns: ApnsKeyPair
     google: ServiceAccount
     vapid: VapidKeyPair
+    bouncer: BouncerKeys
 
     @classmethod
     def made(cls, folder: Path) -> Self:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         apns, google, vapid = keys.generate_apns_key(), keys.generate_service_account(), keys.generate_vapid_key()
-        return cls(tls.issue(folder), apns, google, vapid)
+        return cls(tls.issue(folder), apns, google, vapid, BouncerKeys().rotated(int(time.time())))
 
-    def store_in(self, deployment: EmulatedDeployment, token_uri: str, webhook_secret: str) -> None:
+    @property
+    def bouncer_public_key(self) -> str:
+        [public_key] = self.bouncer.opening
+        return public_key
+
+    def store_in(
+        self, deployment: EmulatedDeployment, token_uri: str, webhook_secret: str, networks: Collection[str]
+    ) -> None:
         """As an operator would: docs/operations.md, "Secrets"."""
         emulator, outputs = deployment.emulator, deployment.outputs
         secrets = emulator.session.client("secretsmanager", endpoint_url=emulator.endpoint)
@@ -51,6 +62,8 @@ class Credentials:
         if outputs.webhook_secret_id:
             # A version before this one has no webhook.
             secrets.put_secret_value(SecretId=outputs.webhook_secret_id, SecretString=webhook_secret)
+        if ZULIP in networks:
+            secrets.put_secret_value(SecretId=f"{outputs.table_prefix}{BOUNCER_SECRET}", SecretString=self.bouncer.text)
         secrets.put_secret_value(SecretId=outputs.jwt_secret_id, SecretString=json.dumps({"secret": API_SECRET}))
 
 

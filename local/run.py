@@ -55,7 +55,11 @@ def _statements_guide(system: System, bob: Device, alice: Device) -> str:
             "rules": [{{"sender_pubkey": "{alice.public_key.hex()}", "topic": "{"00" * 32}"}}]}}'
           curl -sH "$AUTH" "$CLARION/v1/subscriptions"
 
-        Publish as Alice, from another terminal in this folder; the push shows up below:
+        The store's node, where an app fetches what didn't fit a push, and reads what it missed:
+
+          {system.store.url}
+
+        Publish there as Alice, from another terminal in this folder; the push shows up below:
 
           .venv/bin/python -m local.publish {system.store.url} Alice {"00" * 32} "hello"
         """)

@@ -22,6 +22,7 @@ from local.provider import Journal
 from local.scenes import QUIET, Outcome, Scene, decisions_on, expect, shown_by_phones, until_shown
 from local.system import PATIENCE, System
 from local.xmtp_story import a_friends_message, a_reaction, ones_own_message, the_rollover
+from local.zulip_story import a_dead_token, a_new_bouncer_key, an_outage, two_realms
 
 CHAT, CALLS = topic_of("chat of Alice and Bob"), topic_of("calls from Alice to Bob")
 FLOOD = topic_of("a topic of Dave's")
@@ -158,6 +159,27 @@ STORY = (
         "Clocks disagree on which thirty days it is, in either direction: own messages still wake no own device, "
         "a friend's wake both, and hearts nobody.",
         the_rollover,
+    ),
+    Scene(
+        "Zulip: two realms of one server",
+        "A self-hosted server notifies an iPhone in one realm and an Android phone in another: neither server nor bouncer "
+        "knows all, and the phones alone can read it.",
+        two_realms,
+    ),
+    Scene(
+        "Zulip: a dead token",
+        "APNs says that the app is gone. The server learns it by its cron job; the app comes back with a new token.",
+        a_dead_token,
+    ),
+    Scene(
+        "Zulip: a new bouncer key",
+        "The operator makes a key for the app's next release; phones with that one and the one before both register.",
+        a_new_bouncer_key,
+    ),
+    Scene(
+        "Zulip: the bouncer is away",
+        "A registration meets an outage, an error, and two lost answers: the server tries again, and one device is there.",
+        an_outage,
     ),
 )
 

@@ -72,6 +72,8 @@ class System:
     webhook: Webhook
     application_server_key: str
     """What browsers subscribe with."""
+    bouncer_public_key: str
+    """What Zulip's app seals push tokens for."""
     page_origin: str
     """Of the page by which a browser gets pushes; it may call the API."""
     stand_ins: Mapping[str, str]
@@ -223,19 +225,19 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         progress("the AWS emulator, and `cdk deploy` into it")
         emulator = await asyncio.to_thread(stack.enter_context, started(name))
         assembly = await asyncio.to_thread(synthesise, emulator, outside.stand_ins, checkout=checkout)
-        deployment = await asyncio.to_thread(deploy, emulator, assembly)
+        deployment, networks = await asyncio.to_thread(deploy, emulator, assembly), _networks(checkout)
         await asyncio.to_thread(
-            credentials.store_in, deployment, outside.fcm.token_uri, outside.webhook.secret_as_json()
+            credentials.store_in, deployment, outside.fcm.token_uri, outside.webhook.secret_as_json(), networks
         )
         progress("the ingest task, and its subscriptions to the nodes")
         ingest = stack.enter_context(ExitStack())
         ingest.enter_context(ingesting(deployment, outside.followed, checkout=checkout))
         async with asyncio.timeout(PATIENCE):
-            await outside.until_followed(_networks(checkout))
-        yield _system(outside, credentials.vapid.application_server_key, deployment, ingest)
+            await outside.until_followed(networks)
+        yield _system(outside, credentials, deployment, ingest)
 
 
-def _system(outside: Outside, application_server_key: str, deployment: EmulatedDeployment, ingest: ExitStack) -> System:
+def _system(outside: Outside, credentials: Credentials, deployment: EmulatedDeployment, ingest: ExitStack) -> System:
     s3 = deployment.emulator.session.client("s3", endpoint_url=deployment.emulator.endpoint)
     return System(
         store=outside.store,
@@ -244,7 +246,8 @@ def _system(outside: Outside, application_server_key: str, deployment: EmulatedD
         fcm=outside.fcm,
         webpush=outside.webpush,
         webhook=outside.webhook,
-        application_server_key=application_server_key,
+        application_server_key=credentials.vapid.application_server_key,
+        bouncer_public_key=credentials.bouncer_public_key,
         page_origin=outside.page_origin,
         stand_ins=outside.stand_ins,
         followed=outside.followed,
@@ -290,7 +293,7 @@ def task_variables(
     commands = {name: outputs.queue_url(COMMAND_QUEUES[name]) for name in TAKING_COMMANDS if name in networks}
     settings = {
         "stage": EMULATOR.stage,
-        "networks": ",".join(networks),
+        "networks": ",".join(name for name in EMULATOR.followed_networks if name in networks),
         "command_queues": json.dumps(commands),
         "envelopes_queue_url": outputs.envelopes_queue_url,
         "oversize_bucket": outputs.oversize_bucket,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from pipeline.period import Period
+from pipeline.terms import DEFAULT, Terms
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -14,6 +15,7 @@ class About:
     """`lake` and `oversize` are paths or URIs, `stage` is the deployment's; instants are UNIX milliseconds.
 
     What arrived after `now` was left aside. `newest` is the last hour in which anything had arrived, as `2026-11-20/16`.
+    `terms` are those of the reconciliation: the commands have to judge by the same.
     """
 
     period: Period
@@ -23,6 +25,7 @@ class About:
     stage: str | None = None
     oversize: str | None = None
     newest: str | None = None
+    terms: Terms = DEFAULT
 
     @property
     def on_emr(self) -> bool:
@@ -33,13 +36,13 @@ class About:
         """The command that sends again what this period lost; `chosen` are options that select a part of it."""
         program = ["replay"] if self.on_emr else ["clarion-pipeline", "replay", *self._places]
         period = ["--from", _iso(self.period.start), "--to", _iso(self.period.end)]
-        return shlex.join(
-            [*program, *period, *(word for name, value in chosen.items() for word in (f"--{name}", value))]
-        )
+        selected = [word for name, value in chosen.items() for word in (f"--{name}", value)]
+        return shlex.join([*program, *period, *self.terms.options(), *selected])
 
     def explain(self, receipt: str) -> str:
         """The command that shows each step of an envelope; it reads the lake from wherever it is run."""
-        return shlex.join(["clarion-pipeline", "explain", receipt, *self._places, "--from", _iso(self.period.start)])
+        words = ["clarion-pipeline", "explain", receipt, *self._places, "--from", _iso(self.period.start)]
+        return shlex.join([*words, *self.terms.options("grace", "late")])
 
     @property
     def _places(self) -> list[str]:

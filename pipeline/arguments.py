@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from pipeline.direct import instant
 from pipeline.findings import Difference
 from pipeline.generator.parts import PARTS
-from pipeline.period import DAY_MS, Period
+from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.terms import DEFAULT
 
 type Parser = argparse.ArgumentParser
 
@@ -62,11 +63,17 @@ def _counting(job: Parser) -> None:
 
 def _judging(job: Parser) -> None:
     job.add_argument(
-        "--grace-seconds", type=int, default=15, help="around a change of rules or limits, either way is right"
+        "--grace-seconds",
+        type=int,
+        default=DEFAULT.grace // 1_000,
+        help="around a change of rules or limits, either way is right",
     )
-    job.add_argument("--late-seconds", type=int, default=60, help="a later delivery is a difference")
+    job.add_argument("--late-seconds", type=int, default=DEFAULT.late // 1_000, help="a later delivery is a difference")
     job.add_argument(
-        "--lookback-hours", type=int, default=24, help="how far back to read decisions for claims that no snapshot has"
+        "--lookback-hours",
+        type=int,
+        default=DEFAULT.lookback // HOUR_MS,
+        help="how far back to read decisions for claims that no snapshot has",
     )
 
 
@@ -95,9 +102,19 @@ def _paged(job: Parser) -> None:
 
 def _retiring(job: Parser) -> None:
     _careful(job)
-    job.add_argument("--dead-days", type=int, default=30, help="after so many days with a dead token")
-    job.add_argument("--idle-days", type=int, default=180, help="after so many days with no match and no change")
+    job.add_argument("--dead-days", type=_days, default=30, help="after so many days with a dead token, at least one")
+    job.add_argument(
+        "--idle-days", type=int, default=180, help="after so many days with no match, no direct push and no change"
+    )
     job.add_argument("--show", type=int, default=20, help="so many are listed by id, the oldest first")
+
+
+def _days(text: str) -> int:
+    """Raises `ArgumentTypeError` for less than one."""
+    days = int(text)
+    if days < 1:
+        raise argparse.ArgumentTypeError("at least one day")
+    return days
 
 
 def _careful(job: Parser) -> None:

@@ -47,9 +47,12 @@ def write_claims(lake: EventLake, period: Period, claims: DataFrame, now: int) -
         prune(lake.root, CLAIMS, now, monthly=False)
 
 
-def earlier_claims(lake: EventLake, period: Period, now: int) -> DataFrame:
-    """What the snapshots have that may have been held in a period, but for its own; in `CLAIM`."""
-    around = Period(period.start - LOOKED_BACK_MS, now)
+def earlier_claims(lake: EventLake, period: Period, now: int, looked_back: int = LOOKED_BACK_MS) -> DataFrame:
+    """What the snapshots have that may have been held in a period, but for its own; in `CLAIM`.
+
+    Those that end more than `looked_back` milliseconds before the period are not read.
+    """
+    around = Period(period.start - looked_back, now)
     days = [day for day in snapshot_days(lake.root, CLAIMS) if day != period and around.start < day.end <= around.end]
     return read_days(lake, CLAIMS, CLAIM, days).where(F.col("until") > period.start)
 
@@ -91,7 +94,7 @@ def claims_on(envelopes: DataFrame, earlier: DataFrame, notified: DataFrame) -> 
 
 
 def with_traces(compared: DataFrame, claims: DataFrame, grace: int) -> DataFrame:
-    """The comparisons, and one that is not judged for each of the `claims` (persisted) that any of them meets.
+    """The comparisons, and one that is not judged for each of the `claims` (kept) that any of them meets.
 
     Where it ends while its envelope is being shown, or within `grace` milliseconds of that, nobody can say whether a
     duplicate or a push is right: so it excuses the one, and doesn't forbid the other.

@@ -7,6 +7,7 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ from pipeline.findings import INCOMPLETE, UNJUDGED, Difference
 from pipeline.generator.day import answers, generate
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
+from pipeline.judged import judged_by, tables_of
 from pipeline.known import write_snapshots
 from pipeline.lake import DIFFERENCES, UNREADABLE, EventLake, differences_name
 from pipeline.late import changed_days
@@ -40,12 +42,14 @@ from pipeline.limits import limit_history
 from pipeline.page import page
 from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
 from pipeline.progress import progress
-from pipeline.reconcile import Findings, Terms, reconcile
+from pipeline.reconcile import Findings, reconcile
 from pipeline.report import report
-from pipeline.report_files import earlier, write_tables
+from pipeline.report_files import REPORTS, earlier, page_path, report_name, write_page, write_tables
 from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import session
 from pipeline.snapshots import SNAPSHOTS
+from pipeline.summary import Tables
+from pipeline.terms import Terms
 from pipeline.vacuum import KEPT_MS, vacuum
 from pipeline.watch import FoundLosses, Watch, record
 
@@ -91,7 +95,7 @@ def run_compact(lake: EventLake, wanted: argparse.Namespace) -> int:
     compacted = compact(lake, wanted.period, wanted.now, _counted(wanted))
     for kind, count in sorted(compacted.lines.items()):
         _log(f"{count:>12,} {kind}")
-    removed = vacuum(lake.root, (*EventKind, UNREADABLE, DIFFERENCES, SNAPSHOTS), wanted.now)
+    removed = vacuum(lake.root, (*EventKind, UNREADABLE, DIFFERENCES, SNAPSHOTS, REPORTS), wanted.now)
     _log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
     return int(wanted.strict and compacted.unreadable > 0)
 
@@ -101,21 +105,22 @@ def run_reconcile(lake: EventLake, wanted: argparse.Namespace) -> int:
     incomplete = _incomplete(lake, wanted)
     name = differences_name(wanted.period)
     findings = _reconciled(lake, wanted)
-    lake.write_named(name, findings.differences, sealed_at=wanted.now)
+    secret = Counter({row["network"]: row["count"] for row in findings.unjudged.groupBy("network").count().collect()})
+    beside = tables_of(_terms(wanted), wanted.oversize, secret)
+    lake.write_named(name, findings.differences, wanted.now, beside)
     write_claims(lake, wanted.period, findings.claims, wanted.now)
     found = lake.read_named(name, DIFFERENCE).groupBy("difference").count().collect()
     counts = {row["difference"]: row["count"] for row in found}
     for difference in Difference:
         _log(f"{counts.get(difference, 0):>12,} {difference}")
-    unjudged = findings.unjudged.count()
     # The frames that all these came from: none is needed any more.
     lake.spark.catalog.clearCache()
-    _log(f"{unjudged:>12,} {UNJUDGED}: their conditions are secret")
+    _log(f"{secret.total():>12,} {UNJUDGED}: their conditions are secret")
     _log(f"written to {lake.path(name)}")
     if incomplete:
         _log("all of this is provisional: the lake has not all of the period")
-    beside = {UNJUDGED: unjudged, INCOMPLETE: incomplete}
-    print(json.dumps(counts | {name: count for name, count in beside.items() if count}))
+    others = {UNJUDGED: secret.total(), INCOMPLETE: incomplete}
+    print(json.dumps(counts | {name: count for name, count in others.items() if count}))
     return int(wanted.strict and (bool(counts) or incomplete > 0))
 
 
@@ -124,6 +129,8 @@ def run_watch(lake: EventLake, wanted: argparse.Namespace) -> int:
 
     def report(found: FoundLosses) -> None:
         _log(f"{found.losses:>12,} losses found up to {instant_text(found.until)}")
+        if found.left_before:
+            _log(f"what was observed before {instant_text(found.left_before)} is left to the daily run")
         print(json.dumps({"losses": found.losses, "oldest_s": found.oldest_s}), flush=True)
         if wanted.stage:
             record(boto3.client("cloudwatch", config=ASKED), wanted.stage, found)
@@ -148,21 +155,27 @@ def run_replay(lake: EventLake, wanted: argparse.Namespace) -> int:
     _log(f"{planned.expired:>12,} left: their envelopes have expired, or are gone")
     _log(f"{planned.known:>12,} left: an earlier run has sent them again")
     if settings:
-        sent = replay.send(lake, boto3.client("sqs"), settings.queues, wanted.per_second, _every_thousand("sent"))
+        report = _every_thousand("sent")
+        sent = replay.send(
+            lake, boto3.client("sqs"), settings.queues, now=wanted.now, per_second=wanted.per_second, report=report
+        )
         _log(f"{sent:>12,} messages sent")
     return 0
 
 
 def run_report(lake: EventLake, wanted: argparse.Namespace) -> int:
     tables = report(lake, wanted.period, wanted.now)
-    tables["hours"] = environment.hours(lake.root, wanted.period, wanted.now, provisional=wanted.provisional)
+    tables["hours"] = environment.hours(lake.view, wanted.period, wanted.now, provisional=wanted.provisional)
     tables["limits"] = environment.limits(limit_history(lake, wanted.period.start, wanted.now), wanted.period)
-    folder = write_tables(lake.root, wanted.period, tables)
+    made = write_tables(lake.root, wanted.period, tables)
     rows = {name: table.to_pylist() for name, table in tables.items()}
-    target = wanted.page or f"{folder}/report.html"
-    write_text(target, page(rows, _about(wanted), list(earlier(lake.root, wanted.period))))
-    _log(f"tables in {folder}")
-    _log(f"page   in {target}")
+    html = page(rows, _about(lake, wanted, rows), list(earlier(lake.root, wanted.period)))
+    if wanted.page:
+        write_text(wanted.page, html)
+    else:
+        write_page(lake.root, wanted.period, made, html)
+    _log(f"tables in {lake.path(report_name(wanted.period))}")
+    _log(f"page   in {wanted.page or lake.path(page_path(wanted.period))}")
     return int(wanted.strict and any(row["problem"] for row in rows["hours"]))
 
 
@@ -171,7 +184,7 @@ def run_daily(lake: EventLake, wanted: argparse.Namespace) -> int:
 
     A day's last lines arrive after it, and late ones later.
     """
-    days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.root, wanted.period)
+    days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.view, wanted.period)
     first = min((day.start for day in days.due), default=wanted.period.start)
     status = run_compact(lake, _of(wanted, Period(first - DAY_MS, wanted.now)))
     for kind, count in write_snapshots(lake, wanted.now).items():
@@ -223,15 +236,17 @@ def run_generate(lake: EventLake, wanted: argparse.Namespace) -> int:
     return 0
 
 
-def _about(wanted: argparse.Namespace) -> About:
+def _about(lake: EventLake, wanted: argparse.Namespace, tables: Tables) -> About:
+    terms, oversize = judged_by(tables)
     return About(
         period=wanted.period,
         lake=wanted.lake if "://" in wanted.lake else str(Path(wanted.lake).absolute()),
         now=wanted.now,
         made=int(datetime.now(UTC).timestamp() * 1000),
         stage=wanted.stage,
-        oversize=wanted.oversize,
-        newest=environment.newest(wanted.lake, wanted.now),
+        oversize=wanted.oversize or oversize,
+        newest=environment.newest(lake.view, wanted.now),
+        terms=terms,
     )
 
 
@@ -242,7 +257,7 @@ def _of(wanted: argparse.Namespace, period: Period) -> argparse.Namespace:
 
 def _incomplete(lake: EventLake, wanted: argparse.Namespace) -> int:
     """How many hours can't be judged; each is named."""
-    hours = incomplete_hours(lake.root, wanted.period, wanted.now, provisional=wanted.provisional)
+    hours = incomplete_hours(lake.view, wanted.period, wanted.now, provisional=wanted.provisional)
     for hour in hours:
         _log(f"incomplete: {hour}")
     return len(hours)

@@ -33,19 +33,22 @@ from typing import Any, Self
 import pyarrow as pa
 from pyarrow import parquet
 
-from pipeline.files import folders, joined, listed, opened, read_text, swap_text
+from pipeline.files import CONNECTIONS, folders, joined, listed, opened, read_text, swap_text
 from pipeline.links import write_link
 from pipeline.period import Period
 
 MANIFESTS = "manifests"
 ROW_GROUP_BYTES = 64 << 20
 """In memory: whoever reads a row group has as much of it there."""
-_READERS = 16
 _HOUR = re.compile(r"^(\d{4}-\d\d-\d\d)/(\w+)$")
 
 
 class CommitConflict(Exception):  # noqa: N818 - it says what has happened
     """Another commit came first: what this one was made of may not be all any more."""
+
+
+class DamagedManifest(Exception):  # noqa: N818 - it says what it is
+    """A manifest that can't be read: nobody can say what counts, so whoever needs it comes to an end."""
 
 
 @dataclass(frozen=True)
@@ -155,14 +158,20 @@ def data_folder(kind: str, hour: str, commit: str) -> str:
 
 
 def read_manifest(root: str, hour: str) -> Manifest | None:
-    """None if the hour has never been committed."""
-    text = read_text(joined(root, manifest_path(hour)))
-    return None if text is None else Manifest.from_json(text)
+    """None if the hour has never been committed. Raises `DamagedManifest`."""
+    return _parsed(hour, read_text(joined(root, manifest_path(hour))))
+
+
+def _parsed(hour: str, text: str | None) -> Manifest | None:
+    try:
+        return None if text is None else Manifest.from_json(text)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DamagedManifest(f"{manifest_path(hour)} can't be read: {error}") from error
 
 
 def read_manifests(root: str, hours: Sequence[str]) -> list[Manifest]:
     """Those that are there, in the order of `hours`."""
-    with ThreadPoolExecutor(_READERS) as readers:
+    with ThreadPoolExecutor(CONNECTIONS) as readers:
         return [found for found in readers.map(partial(read_manifest, root), hours) if found]
 
 
@@ -183,14 +192,19 @@ def commit(root: str, new: Manifest, replaces: str | None) -> None:
     """
 
     def replaced(text: str | None) -> str | None:
-        known = None if text is None else Manifest.from_json(text).commit
-        return new.to_json() if known == replaces else None
+        known = _parsed(new.hour, text)
+        return new.to_json() if (known and known.commit) == replaces else None
 
     if not swap_text(joined(root, manifest_path(new.hour)), replaced):
         raise CommitConflict(f"{new.hour} is no longer as commit {replaces} left it")
-    if "://" in root and _HOUR.fullmatch(new.hour):
-        with ThreadPoolExecutor(_READERS) as writers:
-            list(writers.map(partial(_write_link, root, new.hour), new.kinds))
+    write_links(root, new.hour, new.kinds)
+
+
+def write_links(root: str, hour: str, kinds: Iterable[str]) -> None:
+    """Have Athena's lists of an hour's kinds name what counts by now; on a disk, and of another name, there are none."""
+    if "://" in root and _HOUR.fullmatch(hour):
+        with ThreadPoolExecutor(CONNECTIONS) as writers:
+            list(writers.map(partial(_write_link, root, hour), kinds))
 
 
 def _write_link(root: str, hour: str, kind: str) -> None:
@@ -229,7 +243,7 @@ def write_parquet(root: str, folder: str, batches: Iterable[pa.RecordBatch]) -> 
         parquet.ParquetWriter(sink, first.schema, compression="zstd") as writer,
     ):
         for group in chain([first], groups):
-            writer.write_table(group, row_group_size=group.num_rows)
+            writer.write_table(group, row_group_size=max(1, group.num_rows))
             lines += group.num_rows
     return DataFile(path, lines, hashed.bytes, hashed.digest.hexdigest())
 

@@ -19,6 +19,7 @@ from pyspark.storagelevel import StorageLevel
 from pipeline.commits import CommitConflict, DataFile, Manifest, commit, merged, new_commit
 from pipeline.completeness import is_over
 from pipeline.lake import HOME, UNREADABLE, EventLake, paths_frame
+from pipeline.merge import merge_small_files
 from pipeline.period import Period
 from pipeline.raw import arrived_files, line_batches
 from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
@@ -44,7 +45,7 @@ def compact(
     """Commit what has arrived in these hours, and seal those that are over at `now` (UNIX milliseconds).
 
     `counted` says how many records must at least be there, by hour. Where another commit comes first, the hour is begun
-    anew.
+    anew. Hours that have got many small files by now get fewer.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     counted = counted or {}
@@ -63,6 +64,7 @@ def compact(
             else:
                 total.update({kind: sum(each.lines for each in files) for kind, files in new.kinds.items()})
     lake.view.refresh()
+    merge_small_files(lake, arrived)
     return Compacted(total)
 
 
@@ -79,14 +81,15 @@ def read_files(lake: EventLake, paths: list[str]) -> dict[str, Manifest]:
     raw = paths_frame(lake.spark, [lake.path(path) for path in paths])
     lines = with_kind(raw.mapInArrow(partial(line_batches, root=lake.root), _LINES)).persist(StorageLevel.DISK_ONLY)
     try:
-        read = lines.where(F.col("path").isNotNull()).select(HOME, "path", "lines", "bytes", "digest").collect()
-        kinds = [row["kind"] for row in lines.select("kind").distinct().where(F.col("kind").isNotNull()).collect()]
-        written = {kind: lake.write_files(kind, _rows(lines, kind)) for kind in kinds}
+        about = lines.select("kind", HOME, "path", "lines", "bytes", "digest").distinct().collect()
+        kinds = {row["kind"] for row in about if row["kind"]}
+        written = {kind: lake.write_files(kind, _rows(lines, kind)) for kind in sorted(kinds)}
     finally:
         lines.unpersist()
     files: dict[str, list[DataFile]] = defaultdict(list)
-    for hour, *file in read:
-        files[hour].append(DataFile(*file))
+    for kind, hour, *file in about:
+        if kind is None:
+            files[hour].append(DataFile(*file))
     return {hour: _checked(_added(hour, files[hour], written)) for hour in files}
 
 

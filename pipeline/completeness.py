@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from pipeline.commits import DataFile, Manifest, manifests, update
+from pipeline.commits import DataFile, LakeView, Manifest, update
 from pipeline.files import listed
 from pipeline.period import HOUR_MS, Period, hour_start
 from pipeline.raw import arrived_files
@@ -24,14 +24,15 @@ class IncompleteHour(NamedTuple):
         return f"{self.hour}: {self.reason}"
 
 
-def incomplete_hours(root: str, period: Period, now: int, *, provisional: bool = False) -> list[IncompleteHour]:
+def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: bool = False) -> list[IncompleteHour]:
     """Those among the hours in which something of the period arrives: its own, and the one after, up to `now`.
 
-    If `provisional`, an hour that is not over yet is judged by what has arrived.
+    If `provisional`, an hour that is not over yet is judged by what has arrived. Who judges by the same `view` meets
+    what was found complete.
     """
     arrival = Period(period.start, min(period.end + HOUR_MS, max(now, period.start + 1)))
-    arrived, found = arrived_files(root, arrival), {each.hour: each for each in manifests(root, arrival)}
-    sizes = _sizes(root, found.values())
+    found = {each.hour: each for each in view.manifests(arrival)}
+    arrived, sizes = arrived_files(view.root, arrival), _sizes(view.root, found.values())
     incomplete = []
     for hour in arrival.hours():
         under_way = provisional and not is_over(hour, now)

@@ -13,6 +13,7 @@ from pipeline.explain.request import ExplainRequest, explain, parse_asked
 from pipeline.files import exists
 from pipeline.lookup import Lookup
 from pipeline.period import DAY_MS, Period
+from pipeline.terms import DEFAULT
 
 BACK_DAYS = 7
 
@@ -57,8 +58,12 @@ def _parser() -> argparse.ArgumentParser:
     explaining.add_argument("--client", type=bytes.fromhex, help="only this client's part: its id, hex")
     explaining.add_argument("--show", type=int, default=20, help="so many subscriptions, or envelopes of one")
     explaining.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
-    explaining.add_argument("--grace-seconds", type=int, default=15, help="around a change, either way is right")
-    explaining.add_argument("--late-seconds", type=int, default=60, help="a later delivery is a difference")
+    explaining.add_argument(
+        "--grace-seconds", type=int, default=DEFAULT.grace // 1_000, help="around a change, either way is right"
+    )
+    explaining.add_argument(
+        "--late-seconds", type=int, default=DEFAULT.late // 1_000, help="a later delivery is a difference"
+    )
     explaining.add_argument("--json", action="store_true", help="for machines")
     erasing = jobs.add_parser("erase", help="remove what the lake has of a client")
     erasing.add_argument("client", metavar="CLIENT", type=bytes.fromhex, help="its id, hex")
@@ -78,7 +83,7 @@ def _asked(text: str) -> bytes | UUID:
 def instant(text: str) -> int:
     """UNIX milliseconds of an ISO 8601 time; UTC unless it says otherwise."""
     when = datetime.fromisoformat(text)
-    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+    return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _now() -> int:

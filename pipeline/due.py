@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from pipeline.commits import MANIFESTS, manifests, read_manifest
+from pipeline.commits import MANIFESTS, LakeView, read_manifest
 from pipeline.files import folders
 from pipeline.lake import differences_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_start
@@ -21,20 +21,20 @@ class DueDays(NamedTuple):
     overdue: list[Period]
 
 
-def due_days(root: str, yesterday: Period) -> DueDays:
+def due_days(view: LakeView, yesterday: Period) -> DueDays:
     """A day is due if it has never been judged, or something of it has arrived since."""
-    days = _days_back(root, yesterday)
-    due = [day for day in islice(days, CATCH_UP_DAYS) if not is_judged(root, day)]
-    overdue = takewhile(lambda day: not is_judged(root, day), days)
+    days = _days_back(view.root, yesterday)
+    due = [day for day in islice(days, CATCH_UP_DAYS) if not is_judged(view, day)]
+    overdue = takewhile(lambda day: not is_judged(view, day), days)
     return DueDays(due[::-1], list(overdue)[::-1])
 
 
-def is_judged(root: str, day: Period) -> bool:
+def is_judged(view: LakeView, day: Period) -> bool:
     """Whether `reconcile` has judged it as it is by now."""
-    verdict = read_manifest(root, differences_name(day))
+    verdict = read_manifest(view.root, differences_name(day))
     if verdict is None or verdict.sealed_at is None:
         return False
-    arrived = manifests(root, Period(day.start, day.end + HOUR_MS))
+    arrived = view.manifests(Period(day.start, day.end + HOUR_MS))
     return all(each.sealed_at is not None and each.sealed_at <= verdict.sealed_at for each in arrived)
 
 

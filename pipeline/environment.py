@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from clarion.limiter import Limit
-from pipeline.commits import Manifest, manifests
+from pipeline.commits import LakeView, Manifest
 from pipeline.completeness import incomplete_hours
 from pipeline.limits import LimitHistory, LimitSpan
 from pipeline.period import DAY_MS, HOUR_MS, Period
@@ -14,11 +14,11 @@ HOURS = pa.schema([("hour", pa.string()), ("lines", pa.int64()), ("sealed_at", p
 LIMITS = pa.schema([("network", pa.string()), ("since", pa.int64()), ("pair", pa.string()), ("cap", pa.string())])
 
 
-def hours(root: str, period: Period, now: int, *, provisional: bool) -> pa.Table:
+def hours(view: LakeView, period: Period, now: int, *, provisional: bool) -> pa.Table:
     """Each hour in which something of the period arrives, in `HOURS`. Without a `problem` it can be judged."""
     arrival = Period(period.start, period.end + HOUR_MS)
-    known = {manifest.hour: manifest for manifest in manifests(root, arrival)}
-    problems = dict(incomplete_hours(root, period, now, provisional=provisional))
+    known = {manifest.hour: manifest for manifest in view.manifests(arrival)}
+    problems = dict(incomplete_hours(view, period, now, provisional=provisional))
     rows = [_hour(hour, known.get(hour), problems.get(hour)) for hour in sorted(known | problems)]
     return pa.Table.from_pylist(rows, HOURS)
 
@@ -28,9 +28,9 @@ def _hour(hour: str, manifest: Manifest | None, problem: str | None) -> dict[str
     return {"hour": hour, "lines": lines, "sealed_at": sealed_at, "problem": problem}
 
 
-def newest(root: str, now: int) -> str | None:
+def newest(view: LakeView, now: int) -> str | None:
     """The last hour that has a commit, of the two days before `now`."""
-    return max((found.hour for found in manifests(root, Period(now - 2 * DAY_MS, now))), default=None)
+    return max((found.hour for found in view.manifests(Period(now - 2 * DAY_MS, now))), default=None)
 
 
 def limits(history: LimitHistory, period: Period) -> pa.Table:

@@ -2,9 +2,11 @@
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import batched
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
@@ -15,6 +17,11 @@ from pyarrow import fs
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+REMOVED_AT_ONCE = 1_000
+"""https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html"""
+CONNECTIONS = 16
+"""So many requests to S3 go on at once, at most."""
 
 type Change = Callable[[str | None], str | None]
 """What a file's text becomes, by what it is, which is None where there is no file; None leaves it as it is."""
@@ -65,7 +72,13 @@ def folders(root: str, folder: str) -> list[str]:
 
 
 def read_text(source: str) -> str | None:
-    """None if there is no such file."""
+    """None if there is no such file.
+
+    In S3 it is one request. PyArrow would first ask for the size, and of an object that is replaced by a longer one
+    before its second request give the beginning.
+    """
+    if source.startswith(("s3://", "s3a://")):
+        return _object(*_place(source))[0]
     files, path = filesystem(source)
     try:
         with files.open_input_stream(path) as stream:
@@ -75,9 +88,21 @@ def read_text(source: str) -> str | None:
 
 
 def write_text(target: str, text: str) -> None:
-    """As one file, in the place of any other."""
+    """As one file, in the place of any other: a reader meets the old one or the new one. In S3 it is one PUT."""
+    files, path = filesystem(target)
+    if isinstance(files, fs.LocalFileSystem):
+        replace_file(Path(path), text.encode())
+        return
     with opened(target) as stream:
         stream.write(text.encode())
+
+
+def replace_file(target: Path, content: bytes) -> None:
+    """On a disk: written beside it, under a name that nobody looks for, and renamed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    written = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    written.write_bytes(content)
+    written.replace(target)
 
 
 def opened(target: str) -> pa.NativeFile:
@@ -86,6 +111,29 @@ def opened(target: str) -> pa.NativeFile:
     if isinstance(files, fs.LocalFileSystem):
         files.create_dir(path.rpartition("/")[0])
     return files.open_output_stream(path)
+
+
+def remove(root: str, paths: Iterable[str]) -> None:
+    """Remove files by their paths relative to `root`; one that has gone is no error.
+
+    PyArrow would ask S3 for each of them alone, and leave an empty object for its folder.
+    """
+    if "://" not in root:
+        for path in paths:
+            Path(joined(root.removeprefix("file:"), path)).unlink(missing_ok=True)
+        return
+    bucket, prefix = _place(root)
+    for some in batched(paths, REMOVED_AT_ONCE, strict=False):
+        _remove_objects(bucket, [joined(prefix, path).lstrip("/") for path in some])
+
+
+def _remove_objects(bucket: str, keys: Sequence[str]) -> None:
+    """Raises `OSError` if S3 refuses one of them: of those it says so in an answer that is no error."""
+    answer = s3_client().delete_objects(
+        Bucket=bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
+    )
+    if refused := answer.get("Errors"):
+        raise OSError(f"S3 refused to remove {len(refused)} objects: {refused[0]['Code']} for {refused[0]['Key']}")
 
 
 def swap_text(target: str, change: Change) -> bool:
@@ -97,8 +145,7 @@ def swap_text(target: str, change: Change) -> bool:
 
 
 def _swap_object(target: str, change: Change) -> bool:
-    place = urlsplit(target)
-    bucket, key = place.netloc, place.path.lstrip("/")
+    bucket, key = _place(target)
     known, tag = _object(bucket, key)
     if (text := change(known)) is None:
         return False
@@ -115,6 +162,12 @@ def _swap_object(target: str, change: Change) -> bool:
     return True
 
 
+def _place(uri: str) -> tuple[str, str]:
+    """The bucket and the key."""
+    place = urlsplit(uri)
+    return place.netloc, place.path.lstrip("/")
+
+
 def _object(bucket: str, key: str) -> tuple[str | None, str | None]:
     """The text of an object, and its ETag."""
     try:
@@ -128,9 +181,10 @@ def _object(bucket: str, key: str) -> tuple[str | None, str | None]:
 
 @cache
 def s3_client() -> "S3Client":
-    import boto3  # noqa: PLC0415 - it takes as long as all else, and who reads alone never needs it
+    import boto3  # noqa: PLC0415 - it takes as long as all else, and on a disk nobody needs it
+    from botocore.config import Config  # noqa: PLC0415 - the same
 
-    return boto3.client("s3")
+    return boto3.client("s3", config=Config(max_pool_connections=CONNECTIONS))
 
 
 def _swap_file(target: Path, change: Change) -> bool:
@@ -139,9 +193,7 @@ def _swap_file(target: Path, change: Change) -> bool:
     with _locked(target.parent):
         if (text := change(target.read_text() if target.exists() else None)) is None:
             return False
-        written = target.with_suffix(".written")
-        written.write_text(text)
-        written.replace(target)
+        replace_file(target, text.encode())
         return True
 
 

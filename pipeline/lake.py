@@ -14,7 +14,7 @@ filter on the row's own time, and keep one row of each key.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, groupby
@@ -39,16 +39,18 @@ from pipeline.commits import (
 )
 from pipeline.files import joined
 from pipeline.period import EVER, Period
+from pipeline.plans import REPLAYS, runs_since
 from pipeline.schemas import DIFFERENCE, PLAN, SCHEMAS, EventKind
+from pipeline.small_tables import write_tables
 
 PARTITIONS = ("day", "hour")
 UNREADABLE = "unreadable"
-REPLAYS = "replays"
 DIFFERENCES = "differences"
 
 type Written = dict[str, tuple[DataFile, ...]]
 """Data files by their hours, or by the names of what is of no hour."""
 
+_UNREADABLE = StructType([StructField("value", StringType())])
 _DATED = [StructField(name, StringType()) for name in PARTITIONS]
 HOME = "home"
 """The column of the hour or name that a row is written for."""
@@ -92,19 +94,22 @@ class EventLake:
     def data_files(self, kind: str, arrived: Period) -> list[DataFile]:
         return [each for found in self.view.manifests(arrived) for each in found.kinds.get(kind, ())]
 
-    def plans(self) -> DataFrame:
-        """All that `replay` has planned to send again, in `PLAN`."""
-        return self.read_named(REPLAYS, PLAN)
+    def plans(self, since: int) -> DataFrame:
+        """What `replay` has planned since then to send again, in `PLAN`."""
+        return self.read_files(REPLAYS, PLAN, [file for run in runs_since(self.root, since) for file in run.files])
 
     def differences(self, period: Period) -> DataFrame | None:
         """What `reconcile` has found for exactly this period; None if it has not been asked."""
-        name = differences_name(period)
-        return self.read_named(name, DIFFERENCE) if read_manifest(self.root, name) else None
+        found = read_manifest(self.root, differences_name(period))
+        return self.read_commit(found, DIFFERENCE) if found else None
 
     def read_named(self, name: str, schema: StructType, kind: str | None = None) -> DataFrame:
         """The rows that were committed under a name, of one kind if it has several; none if there was no such commit."""
-        found = read_manifest(self.root, name)
-        return self.read_files(name, schema, found.kinds.get(kind or name, ()) if found else ())
+        return self.read_commit(read_manifest(self.root, name) or Manifest(name, ""), schema, kind)
+
+    def read_commit(self, found: Manifest, schema: StructType, kind: str | None = None) -> DataFrame:
+        """The rows of a commit of a name, of one kind if it has several."""
+        return self.read_files(found.hour, schema, found.kinds.get(kind or found.hour, ()))
 
     def write(self, kind: EventKind, rows: DataFrame) -> None:
         """Replace this kind in the hours of arrival that `rows` (the kind's schema, `day` and `hour`) has anything of."""
@@ -113,10 +118,13 @@ class EventLake:
             update(self.root, hour, partial(_with_kind, kind=kind, files=files))
         self.view.refresh()
 
-    def write_named(self, name: str, rows: DataFrame, sealed_at: int | None = None) -> None:
-        """Commit `rows` under a name, in the place of what was there."""
-        files = self.write_files(name, named(name, rows)).get(name, ())
-        update(self.root, name, lambda known: replace(known, sealed_at=sealed_at, kinds={**known.kinds, name: files}))
+    def write_named(
+        self, name: str, rows: DataFrame, sealed_at: int | None = None, tables: Mapping[str, pa.Table] | None = None
+    ) -> None:
+        """Commit `rows` under a name, and small `tables` with them, in the place of what was there."""
+        kinds = {name: self.write_files(name, named(name, rows)).get(name, ())}
+        kinds |= write_tables(self.root, name, tables or {})
+        update(self.root, name, lambda known: replace(known, sealed_at=sealed_at, kinds={**known.kinds, **kinds}))
 
     def write_files(self, kind: str, rows: DataFrame) -> Written:
         """Write `rows` by their `home`, an hour or a name; nothing counts until it is committed.
@@ -132,6 +140,12 @@ class EventLake:
         for home, *file in together.mapInArrow(write, _WRITTEN).collect():
             by_home[home].append(DataFile(*file))
         return {home: tuple(files) for home, files in by_home.items()}
+
+    def write_again(self, kind: str, files: Sequence[DataFile]) -> Written:
+        """Write the rows of some files of a kind anew, by their hours: in as few files as `write_files` makes."""
+        schema = _UNREADABLE if kind == UNREADABLE else SCHEMAS[EventKind(kind)]
+        rows = self.read_files(kind, StructType([*schema.fields, *_DATED]), files)
+        return self.write_files(kind, rows.select(hour_column(), *schema.names))
 
     def read_files(self, folder: str, schema: StructType, files: Sequence[DataFile]) -> DataFrame:
         if not files:

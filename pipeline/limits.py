@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from operator import or_
+from operator import itemgetter, or_
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Row, Window
@@ -104,7 +104,7 @@ class LimitHistory:
 def limit_history(lake: EventLake, since: int, now: int, grace: int = 0) -> LimitHistory:
     """What is known of the limits from `since` on; what is earlier is judged by the first of them."""
     loaded = known(lake, EventKind.LIMITS, since, now).where(F.col("at") < now)
-    rows = changes(loaded).orderBy("network", "at").collect()
+    rows = sorted(changes(loaded).collect(), key=itemgetter("at"))
     loaded_spans = {name: tuple(_spans([row for row in rows if row["network"] == name])) for name in NETWORKS}
     return LimitHistory({name: spans or (default_span(name),) for name, spans in loaded_spans.items()}, grace)
 

@@ -7,10 +7,12 @@ So what is looked for costs one narrow column of the hours asked for; Parquet's 
 """
 
 import gzip
+from array import array
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 from uuid import UUID
 
@@ -26,10 +28,10 @@ from pipeline.columns import FILE_NAMES
 from pipeline.commits import LakeView, read_manifest
 from pipeline.files import filesystem, folders
 from pipeline.period import DAY_MS, Period, hour_start
+from pipeline.plans import runs_since
 from pipeline.raw import RAW, arrived_files
 
 READERS = 16
-REPLAYS = "replays"
 FEW = 8
 """Up to so many texts are looked for in a line before it is parsed."""
 _RULE_KEYS = "rules.list.element.key"
@@ -69,7 +71,7 @@ class Lookup:
         if not keys:
             return []
         paths = self.data_files(kind_of(RulesChanged), arrived)
-        wanted = pa.array(list(keys), pa.binary())
+        wanted = array_of(keys, pa.binary())
         tables = self._mapped(lambda path: self._changes_naming(path, wanted), paths)
         changes = [of_row(RulesChanged, row) for table in tables for row in table.to_pylist()]
         every = (*changes, *self.pending_events(RulesChanged, keys, arrived))
@@ -85,9 +87,10 @@ class Lookup:
             if one.raw and not _keys(one.network, one.raw).isdisjoint(keys):
                 yield one.receipt
 
-    def replayed(self, receipts: Collection[UUID]) -> set[tuple[UUID, UUID]]:
-        """What of these was sent to the live system again: receipt and subscription."""
-        tables = self._mapped(lambda path: self._table(path, ["receipt", "subscription_id"]), self.named_files(REPLAYS))
+    def replayed(self, receipts: Collection[UUID], since: int) -> set[tuple[UUID, UUID]]:
+        """What of these was sent to the live system again since then: receipt and subscription."""
+        paths = [file.path for run in runs_since(self.root, since) for file in run.files]
+        tables = self._mapped(lambda path: self._table(path, ["receipt", "subscription_id"]), paths)
         rows = ((UUID(row["receipt"]), UUID(row["subscription_id"])) for table in tables for row in table.to_pylist())
         return {row for row in rows if row[0] in receipts}
 
@@ -150,7 +153,7 @@ class Lookup:
         with self._opened(path) as file:
             for group in _candidates(file.metadata, column, values):
                 narrow = file.read_row_group(group, columns=[column]).column(column)
-                hits = pc.is_in(narrow, pa.array(values, narrow.type))
+                hits = pc.is_in(narrow, array_of(values, narrow.type))
                 if pc.any(hits).as_py():
                     yield from file.read_row_group(group).filter(hits).to_pylist()
 
@@ -222,6 +225,17 @@ def read_bytes(root: str, location: str) -> bytes | None:
     except FileNotFoundError:
         return None
     return content
+
+
+def array_of(values: Collection[str | bytes], kind: pa.DataType) -> pa.Array:
+    """Texts or bytes, in the layout that Arrow defines for both: where each begins, and the last ends, and all of them.
+
+    PyArrow's own `array` imports pandas first, which takes as long as an answer.
+    https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-layout
+    """
+    each = [value.encode() if isinstance(value, str) else value for value in values]
+    ends = array("i", accumulate(map(len, each), initial=0))
+    return pa.Array.from_buffers(kind, len(each), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(each))])
 
 
 def _keys(name: str, raw: bytes) -> set[bytes]:

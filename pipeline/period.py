@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+SNAPSHOT_DAYS = 50
+"""So long each day's snapshot is kept: claims may be looked for over 45 days."""
 FOREVER = (1 << 63) - 1
 """The end of what has not ended."""
 _HOUR = "%Y-%m-%d/%H"

@@ -19,14 +19,15 @@ from pyspark.storagelevel import StorageLevel
 
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import LATENESS, SKEW
-from pipeline.claims import claims_of, claims_on, earlier_claims, lookback, with_traces
+from pipeline.claims import LOOKED_BACK_MS, claims_of, claims_on, earlier_claims, lookback, with_traces
 from pipeline.findings import Difference
 from pipeline.known import known
 from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, limit_history
-from pipeline.period import HOUR_MS, Period
+from pipeline.period import Period
 from pipeline.rules import asked, broadcast_if_few, expected, in_force, named, with_answers
 from pipeline.schemas import EventKind
+from pipeline.terms import Terms
 from pipeline.verdicts import as_difference, contradictions
 from pipeline.verify import GONE, verified
 
@@ -39,22 +40,8 @@ _WHO = ("receipt", "subscription_id")
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What to judge by; spans are milliseconds.
-
-    `grace`: so close to a change of rules or limits, or to an envelope's expiry, either decision is right, since clocks
-    differ and changes reach ingest late. `lookback` is how far back decisions are read for their claims, if the day
-    before has no snapshot of them.
-    """
-
-    grace: int = 15_000
-    late: int = 60_000
-    lookback: int = 24 * HOUR_MS
-
-
-@dataclass(frozen=True)
 class Findings:
-    """`differences` are in the columns `DIFFERENCES`; `unjudged` are `receipt, subscription_id`; `claims` are in `CLAIM`.
+    """`differences` are in the columns `DIFFERENCES`; `unjudged` are `receipt, subscription_id, network`; `claims` in `CLAIM`.
 
     Of what is unjudged, a secret says whether it was wanted: see `rules.expected`.
     """
@@ -64,26 +51,39 @@ class Findings:
     claims: DataFrame
 
 
-def reconcile(lake: EventLake, period: Period, now: int, terms: Terms) -> Findings:
-    """Differences that `replay` has repaired are no longer any."""
+def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_back: int = LOOKED_BACK_MS) -> Findings:
+    """Differences that `replay` has repaired are no longer any.
+
+    Claims are known that were made up to `claims_back` milliseconds before the period: without older ones, whatever was
+    dropped as a duplicate of theirs seems to be `wrongly_dropped`, and what was lost beside them `missing`.
+    """
     since = Period(period.start, now)
     limits = limit_history(lake, period.start, now, terms.grace)
     facts = verified(lake.files(EventKind.OBSERVED, since), period, lake.oversize).dropDuplicates(["receipt"])
-    envelopes = dated(facts, lake.read(EventKind.ENVELOPE, since)).persist(StorageLevel.DISK_ONLY)
+    envelopes = kept(dated(facts, lake.read(EventKind.ENVELOPE, since)))
     rules = rules_then(lake, envelopes, period.start, now)
-    matched = asked(possible(envelopes, terms), rules, grace_ms=terms.grace).persist()
+    matched = kept(asked(possible(envelopes, terms), rules, grace_ms=terms.grace))
     wanted = expected(with_answers(matched, lake.read(EventKind.OBSERVED, since), lake.oversize))
     begin = period.start - lookback(lake, period, limits, terms.lookback)
     notified = lake.read(EventKind.NOTIFICATION, Period(begin, now))
-    decided = decisions(notified, envelopes, period.start, limits).persist(StorageLevel.DISK_ONLY)
-    claims = claims_on(envelopes, earlier_claims(lake, period, now), notified).persist(StorageLevel.DISK_ONLY)
+    decided = kept(decisions(notified, envelopes, period.start, limits))
+    claims = kept(claims_on(envelopes, earlier_claims(lake, period, now, claims_back), notified))
     pushes = outcomes(lake.read(EventKind.PUSH, since))
-    compared = comparisons(wanted, with_caps(decided, limits), pushes, terms).persist(StorageLevel.DISK_ONLY)
+    compared = kept(comparisons(wanted, with_caps(decided, limits), pushes, terms))
     astray = contradictions(with_traces(compared, claims, terms.grace), limits).select(*DIFFERENCES)
     lost = undelivered(compared, terms).unionByName(unknowable(envelopes))
-    unjudged = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0)).select(*_WHO)
-    differences = without_repaired(astray.unionByName(lost), pushes, replays(lake))
-    return Findings(differences, unjudged, claims_of(decided, envelopes))
+    secret = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0))
+    differences = without_repaired(astray.unionByName(lost), pushes, replays(lake, period.start))
+    return Findings(differences, secret.select(*_WHO, "network"), claims_of(decided, envelopes))
+
+
+def kept(rows: DataFrame) -> DataFrame:
+    """`rows`, to be computed once and left on the disks.
+
+    What is persisted stays in the plan of all that is made of it, which Spark analyses anew at each step: of a small
+    day that is half of all its work. The price is that a job fails whose executor is lost.
+    """
+    return rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
 
 
 def dated(facts: DataFrame, decided: DataFrame) -> DataFrame:
@@ -109,11 +109,11 @@ def possible(envelopes: DataFrame, terms: Terms) -> DataFrame:
 def rules_then(lake: EventLake, envelopes: DataFrame, since: int, now: int) -> DataFrame:
     """When the rules that name these envelopes were in force, from `since` on."""
     genuine = envelopes.where(F.col("flaw").isNull())
-    rules = named(known(lake, EventKind.RULES, since, now), genuine).persist(StorageLevel.DISK_ONLY)
+    rules = kept(named(known(lake, EventKind.RULES, since, now), genuine))
     owners = rules.select("subscription_id").distinct()
     subscriptions = known(lake, EventKind.SUBSCRIPTION, since, now)
     theirs = subscriptions.join(broadcast_if_few(owners), on="subscription_id", how="leftsemi")
-    return in_force(rules, theirs).persist(StorageLevel.DISK_ONLY)
+    return kept(in_force(rules, theirs))
 
 
 def decisions(notified: DataFrame, envelopes: DataFrame, start: int, limits: LimitHistory) -> DataFrame:
@@ -263,9 +263,9 @@ def unknowable(envelopes: DataFrame) -> DataFrame:
     return known.select("*", "it.*").select(*DIFFERENCES)
 
 
-def replays(lake: EventLake) -> DataFrame:
-    """`receipt, subscription_id` of all that was sent to the live system again."""
-    return lake.plans().select(*_WHO).distinct()
+def replays(lake: EventLake, since: int) -> DataFrame:
+    """`receipt, subscription_id` of what was sent to the live system again since then."""
+    return lake.plans(since).select(*_WHO).distinct()
 
 
 def without_repaired(differences: DataFrame, pushes: DataFrame, replayed: DataFrame) -> DataFrame:

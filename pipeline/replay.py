@@ -12,7 +12,6 @@ live system knows.
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from itertools import batched
 from typing import TYPE_CHECKING, Any
@@ -28,11 +27,13 @@ from clarion.decisions import NotificationDecision, Wanted
 from clarion.messages import EnvelopeMessage, PushMessage, Recipient, RemainderMessage
 from clarion.networks import network
 from clarion.sqs import SqsMessage
-from pipeline.commits import Manifest, commit, merged, new_commit, read_manifest
-from pipeline.files import read_text, write_text
+from pipeline.claims import LOOKED_BACK_MS
+from pipeline.commits import Manifest, commit, new_commit
+from pipeline.files import joined, read_text, write_text
 from pipeline.findings import REPAIRABLE
-from pipeline.lake import REPLAYS, EventLake, named
+from pipeline.lake import EventLake, named
 from pipeline.period import Period
+from pipeline.plans import CHECKPOINTS, REPLAYS, next_run, run_name, run_of, runs_since
 from pipeline.schemas import PLAN, EventKind
 from pipeline.verify import fetched
 
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 ENVELOPES = "envelopes"
 """The route of an envelope; that of a push is its channel."""
 BATCH = sqs.ENTRIES
-_CHECKPOINTS = "replayed"
 _DONE = "done"
 _WHO = ("receipt", "subscription_id")
 _BUILT = "receipt string, subscription_id string, route string, message string"
@@ -69,11 +69,11 @@ def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, d
 
     Raises `CommitConflict` if another run has planned meanwhile: it may have planned the same.
     """
-    before = read_manifest(lake.root, REPLAYS) or Manifest(REPLAYS, "")
+    run = next_run(lake.root)
     repairable = F.col("difference").isin(*(str(one) for one in REPAIRABLE))
     # Without the reconciliation behind it, which every step below would plan and describe once more.
     lost = differences.where(repairable & F.col("subscription_id").isNotNull()).localCheckpoint()
-    new = lost.join(lake.plans().select(*_WHO), on=list(_WHO), how="leftanti").persist()
+    new = lost.join(lake.plans(period.start).select(*_WHO), on=list(_WHO), how="leftanti").persist()
     since = Period(period.start, now)
     observed = lake.read(EventKind.OBSERVED, since).select("receipt", "network", "observed_at", "raw", "location")
     envelopes = observed.join(new, on="receipt", how="leftsemi").dropDuplicates(["receipt"])
@@ -85,14 +85,13 @@ def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, d
         *_WHO, *_CARRIED, "network", "raw", "location", "observed_at", F.coalesce("begun", F.lit(False)).alias("begun"),
         first.alias("first"), F.lit(now).alias("now"),
     ).mapInArrow(partial(_build_batches, oversize=lake.oversize), _BUILT)  # fmt: skip
-    run = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%S")
     ordered = rows.orderBy("receipt", "subscription_id").withColumn("place", F.monotonically_increasing_id())
-    planned = ordered.withColumn("run", F.lit(run)).select(*PLAN.names).persist()
+    planned = ordered.select(*PLAN.names).persist()
     counts = planned.agg(F.count("*"), F.count("message"), F.count(F.when(F.col("route") == "", 1))).first()
     notifications, messages, expired = counts or (0, 0, 0)
     if not dry_run:
-        files = lake.write_files(REPLAYS, named(REPLAYS, planned.where(F.col("route") != "")))
-        commit(lake.root, Manifest(REPLAYS, new_commit(), kinds=merged(before.kinds, files)), before.commit or None)
+        files = lake.write_files(REPLAYS, named(run_name(run), planned.where(F.col("route") != "")))
+        commit(lake.root, Manifest(run_name(run), new_commit(), sealed_at=now, kinds=files), None)
     known = lost.count() - new.count()
     return Planned(run, notifications - expired, messages, expired, known)
 
@@ -133,36 +132,43 @@ def _built(row: Mapping[str, Any], raw: bytes | None) -> dict[str, object]:
     return who | {"route": str(push.channel), "message": push.to_json()}
 
 
-def send(
-    lake: EventLake, client: "SQSClient", queues: Mapping[str, str], per_second: float, report: Callable[[int], None]
+def send(  # noqa: PLR0913 - each by name
+    lake: EventLake,
+    client: "SQSClient",
+    queues: Mapping[str, str],
+    *,
+    now: int,
+    per_second: float,
+    report: Callable[[int], None],
 ) -> int:
     """Send what is planned and not yet sent; returns how many messages went out, `report`ed as they grow.
 
     `queues` are URLs by route; what has another route is for a channel that is no longer deployed, and left out.
     """
     sent = 0
-    for run in unfinished(lake):
-        for batch in batched(_messages(lake, run, list(queues)), BATCH, strict=False):
+    for planned in unfinished(lake.root, now):
+        run = run_of(planned)
+        for batch in batched(_messages(lake, planned, list(queues)), BATCH, strict=False):
             begun = time.monotonic()
             _send_batch(client, [(queues[route], SqsMessage(message)) for _, route, message in batch])
-            _mark(lake, run, str(batch[-1][0]))
+            _mark(lake.root, run, str(batch[-1][0]))
             sent += len(batch)
             report(sent)
             time.sleep(max(0.0, len(batch) / per_second - (time.monotonic() - begun)))
-        _mark(lake, run, _DONE)
+        _mark(lake.root, run, _DONE)
     return sent
 
 
-def unfinished(lake: EventLake) -> list[str]:
-    runs = [row["run"] for row in lake.plans().select("run").distinct().orderBy("run").collect()]
-    return [run for run in runs if _checkpoint(lake, run) != _DONE]
+def unfinished(root: str, now: int) -> list[Manifest]:
+    """But for those of so long ago that match may know none of the claims any more: it would push all of it again."""
+    return [run for run in runs_since(root, now - LOOKED_BACK_MS) if _checkpoint(root, run_of(run)) != _DONE]
 
 
-def _messages(lake: EventLake, run: str, routes: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+def _messages(lake: EventLake, run: Manifest, routes: Sequence[str]) -> Iterator[tuple[int, str, str]]:
     """`place, route, message`, in order, a partition at a time."""
-    mark = _checkpoint(lake, run)
-    there: Column = (F.col("run") == run) & F.col("message").isNotNull() & F.col("route").isin(*routes)
-    rest = lake.plans().where(there if mark is None else there & (F.col("place") > int(mark)))
+    mark = _checkpoint(lake.root, run_of(run))
+    there: Column = F.col("message").isNotNull() & F.col("route").isin(*routes)
+    rest = lake.read_commit(run, PLAN).where(there if mark is None else there & (F.col("place") > int(mark)))
     for row in rest.select("place", "route", "message").orderBy("place").toLocalIterator():
         yield row["place"], row["route"], row["message"]
 
@@ -173,9 +179,9 @@ def _send_batch(client: "SQSClient", messages: Sequence[tuple[str, SqsMessage]])
         raise ReplayStopped(f"SQS refused {len(refused)} of {len(messages)}: {refused[0]}")
 
 
-def _checkpoint(lake: EventLake, run: str) -> str | None:
-    return read_text(lake.path(f"{_CHECKPOINTS}/{run}"))
+def _checkpoint(root: str, run: str) -> str | None:
+    return read_text(joined(root, f"{CHECKPOINTS}/{run}"))
 
 
-def _mark(lake: EventLake, run: str, mark: str) -> None:
-    write_text(lake.path(f"{_CHECKPOINTS}/{run}"), mark)
+def _mark(root: str, run: str, mark: str) -> None:
+    write_text(joined(root, f"{CHECKPOINTS}/{run}"), mark)

@@ -9,13 +9,16 @@ from pyspark.sql import functions as F
 
 from clarion import own_pushes
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from pipeline.commits import read_manifest
 from pipeline.funnel import hour_of, notifications, within
+from pipeline.judged import JUDGED
 from pipeline.known import known
-from pipeline.lake import EventLake
+from pipeline.lake import EventLake, differences_name
 from pipeline.period import HOUR_MS, Period
 from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
 from pipeline.rules import in_force
-from pipeline.schemas import EventKind
+from pipeline.schemas import DIFFERENCE, EventKind
+from pipeline.small_tables import read_tables
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 TOP = 10
@@ -76,14 +79,18 @@ time and what SQS bills for receiving are not in it.
 
 
 def report(lake: EventLake, period: Period, now: int) -> dict[str, pa.Table]:
-    """The tables by name. `differences` and `examples` are there only if `reconcile` has been run for this period."""
+    """The tables by name.
+
+    Only if `reconcile` has been run for this period there are `differences`, `examples` and those of `pipeline.judged`.
+    """
     since = Period(period.start, now)
     envelopes = once(lake.read(EventKind.ENVELOPE, since), "receipt").where(period.has(F.col("at"))).persist()
     decided = lake.read(EventKind.NOTIFICATION, since)
     notified = once(decided, "receipt", "subscription_id").where(period.has(F.col("at"))).persist()
     tried = lake.read(EventKind.PUSH, since).dropDuplicates(["receipt", "subscription_id", "attempt", "decision"])
     pushes = tried.where(period.has(F.col("at"))).persist()
-    found = lake.differences(period)
+    judged = read_manifest(lake.root, differences_name(period))
+    found = lake.read_commit(judged, DIFFERENCE) if judged else None
     rules = in_force(
         known(lake, EventKind.RULES, period.start, now), known(lake, EventKind.SUBSCRIPTION, period.start, now)
     )
@@ -100,6 +107,8 @@ def report(lake: EventLake, period: Period, now: int) -> dict[str, pa.Table]:
     if found is not None:
         tables |= {"differences": by_hour(found, period), "examples": examples(found)}
     collected = {name: table.toArrow() for name, table in tables.items()}
+    if judged:
+        collected |= read_tables(lake.root, judged, JUDGED)
     for frame in (envelopes, notified, pushes):
         frame.unpersist()
     return collected

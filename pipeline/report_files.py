@@ -1,45 +1,57 @@
-"""The tables of reports in the lake: one Parquet file each, below one folder for the period.
+"""The reports in the lake: the tables of a period, which are one commit, and the page that was made of them.
 
-reports/from=<start>/to=<end>/<table>.parquet
+manifests/reports/from=<start>/to=<end>.json           which tables count: see `pipeline.commits`
+reports/from=<start>/to=<end>/commit=<id>/….parquet    the tables
+reports/from=<start>/to=<end>/report.html              the page of the last commit
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
-from pyarrow import fs, parquet
 
-from pipeline.files import filesystem, joined, listed
+from pipeline import small_tables
+from pipeline.commits import read_manifest, update
+from pipeline.files import joined, swap_text
 from pipeline.period import DAY_MS, Period
 from pipeline.summary import Tables
 
 REPORTS = "reports"
-_SUFFIX = ".parquet"
 _DAYS = 7
 
 
-def report_folder(period: Period) -> str:
+def report_name(period: Period) -> str:
     return f"{REPORTS}/from={period.start}/to={period.end}"
 
 
+def page_path(period: Period) -> str:
+    return f"{report_name(period)}/report.html"
+
+
 def write_tables(root: str, period: Period, tables: Mapping[str, pa.Table]) -> str:
-    """A later run replaces all. Returns where they are."""
-    folder = joined(root, report_folder(period))
-    files, place = filesystem(folder)
-    files.create_dir(place)
-    for name in _names(root, period) - tables.keys():
-        files.delete_file(f"{place}/{name}{_SUFFIX}")
-    for name, table in tables.items():
-        parquet.write_table(table, f"{place}/{name}{_SUFFIX}", filesystem=files)
-    return folder
+    """Commit them in the place of an earlier report; returns the commit."""
+    name = report_name(period)
+    files = small_tables.write_tables(root, name, tables)
+    return update(root, name, lambda known: replace(known, kinds=files)).commit
+
+
+def write_page(root: str, period: Period, commit: str, html: str) -> None:
+    """Replace the page by that of a commit, unless another commit has come first: whoever made that writes its own."""
+
+    def unless_overtaken(_: str | None = None) -> str | None:
+        last = read_manifest(root, report_name(period))
+        return html if last and last.commit == commit else None
+
+    while unless_overtaken() and not swap_text(joined(root, page_path(period)), unless_overtaken):
+        pass
 
 
 def read_tables(root: str, period: Period) -> Tables | None:
-    """None if there is no report, or one of an older form."""
-    files, place = filesystem(joined(root, report_folder(period)))
-    names = _names(root, period)
-    if "notifications" not in names:
+    """None if there is no report."""
+    found = read_manifest(root, report_name(period))
+    if found is None:
         return None
-    return {name: _read(files, f"{place}/{name}{_SUFFIX}") for name in names}
+    return {name: rows.to_pylist() for name, rows in small_tables.read_tables(root, found, found.kinds).items()}
 
 
 def earlier(root: str, period: Period) -> Iterator[tuple[int, Tables | None]]:
@@ -47,13 +59,3 @@ def earlier(root: str, period: Period) -> Iterator[tuple[int, Tables | None]]:
     for days in range(_DAYS - 1, 0, -1):
         before = Period(period.start - days * DAY_MS, period.end - days * DAY_MS)
         yield before.start, read_tables(root, before)
-
-
-def _names(root: str, period: Period) -> set[str]:
-    folder = report_folder(period)
-    names = (path.removeprefix(f"{folder}/") for path in listed(root, folder))
-    return {name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX) and "/" not in name}
-
-
-def _read(files: fs.FileSystem, path: str) -> list[dict[str, object]]:
-    return list(parquet.read_table(path, filesystem=files).to_pylist())

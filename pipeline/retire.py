@@ -1,6 +1,7 @@
 """`retire`: subscriptions that are of no use to anybody any more, listed, and removed as the API removes them.
 
-`dead`: they ended so long ago. `idle`: for so long they have matched nothing and nobody touched them.
+`dead`: they ended so long ago. `idle`: for so long they have matched nothing, no direct push was for them, and nobody
+touched them.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +14,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from clarion.cleanup import erase
-from clarion.decisions import SubscriptionStatus
+from clarion.decisions import Purpose, SubscriptionStatus
 from clarion.event_log import EventLog
 from clarion.events import SubscriptionChanged
 from clarion.rulesets import Owner, Unchanged
@@ -38,7 +39,11 @@ class RetireStopped(Exception):  # noqa: N818 - it says what has happened
 
 @dataclass(frozen=True)
 class RetireAfter:
-    """Days that a subscription may be dead, or idle."""
+    """Days that a subscription may be dead, or idle.
+
+    It is dead for at least one: so long a server may hand over what a device sealed before its token died, which only the
+    row of its subscription shows to be outdated.
+    """
 
     dead: int = 30
     idle: int = 180
@@ -51,16 +56,23 @@ def listed(lake: EventLake, now: int, after: RetireAfter) -> DataFrame:
     changes = known(lake, EventKind.RULES, now, now).select("subscription_id", F.col("at").alias("ruled_at"))
     every = changes.unionByName(states.select("subscription_id", "ruled_at"))
     ruled = every.groupBy("subscription_id").agg(F.max("ruled_at").alias("ruled_at"))
-    notified = lake.read(EventKind.NOTIFICATION, Period(now - after.idle * DAY_MS, now))
-    matched = notified.groupBy("subscription_id").agg(F.max("at").alias("matched_at"))
-    whole = latest.join(ruled, on="subscription_id", how="left").join(matched, on="subscription_id", how="left")
-    used = F.greatest("at", "ruled_at", "matched_at")
+    reached = _reached(lake, Period(now - after.idle * DAY_MS, now))
+    whole = latest.join(ruled, on="subscription_id", how="left").join(reached, on="subscription_id", how="left")
+    used = F.greatest("at", "ruled_at", "reached_at")
     ended = F.col("status").isin(*(str(status) for status in SubscriptionStatus if not status.has_rules))
     dead = ended & (F.col("at") <= now - after.dead * DAY_MS)
-    why = F.when(dead, F.lit("dead")).when(used <= now - after.idle * DAY_MS, F.lit("idle"))
+    idle = ~ended & (used <= now - after.idle * DAY_MS)
+    why = F.when(dead, F.lit("dead")).when(idle, F.lit("idle"))
     since = F.when(dead, F.col("at")).otherwise(used)
     judged = whole.select("subscription_id", "client_id", "status", why.alias("why"), since.alias("since"))
     return judged.where(F.col("why").isNotNull())
+
+
+def _reached(lake: EventLake, period: Period) -> DataFrame:
+    """`subscription_id, reached_at`: when something was last for it, be it a notification or a push by a server."""
+    direct = lake.read(EventKind.PUSH, period).where(F.col("purpose") == str(Purpose.DIRECT))
+    times = [kind.select("subscription_id", "at") for kind in (lake.read(EventKind.NOTIFICATION, period), direct)]
+    return times[0].unionByName(times[1]).groupBy("subscription_id").agg(F.max("at").alias("reached_at"))
 
 
 def retire(

@@ -111,7 +111,7 @@ def named(rules: DataFrame, envelopes: DataFrame) -> DataFrame:
 
 
 def broadcast_if_few(rows: DataFrame) -> DataFrame:
-    """`rows` are counted first: they are cheap to read again, or persisted."""
+    """`rows` are counted first: they are cheap to read again, or kept."""
     return F.broadcast(rows) if rows.count() <= BROADCAST_KEYS else rows
 
 

@@ -59,7 +59,6 @@ DIFFERENCE = StructType([
 """What `reconcile` finds."""
 
 PLAN = StructType([
-    _field("run", _TEXT),
     _field("place", _LONG),
     _field("receipt", _TEXT),
     _field("subscription_id", _TEXT),

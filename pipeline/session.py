@@ -16,6 +16,8 @@ COMMON = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
     "spark.sql.execution.pythonUDF.arrow.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
+    # What a job keeps on the disks.
+    "spark.rdd.compress": "true",
     # Each column would be told its line of the code, for errors: ten calls of the JVM instead of one.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }

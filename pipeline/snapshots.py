@@ -27,13 +27,11 @@ from pipeline.commits import (
     update,
     write_parquet,
 )
-from pipeline.files import filesystem, listed
+from pipeline.files import listed, remove
 from pipeline.lake import EventLake
-from pipeline.period import DAY_MS, Period, hour_path, hour_start
+from pipeline.period import DAY_MS, SNAPSHOT_DAYS, Period, hour_path, hour_start
 
 SNAPSHOTS = "snapshots"
-KEPT_DAYS = 50
-"""So long each day's snapshot is kept: claims may be looked for over 45 days."""
 _WRITTEN = "path string, lines long, bytes long, digest string"
 
 
@@ -79,16 +77,14 @@ def write_day(lake: EventLake, name: str, day: Period, rows: DataFrame, now: int
 
 
 def prune(root: str, name: str, now: int, *, monthly: bool) -> None:
-    """Remove the snapshots of more than `KEPT_DAYS` ago, if `monthly` all but the first of each month."""
-    old = [day for day in snapshot_days(root, name) if day.end < now - KEPT_DAYS * DAY_MS]
-    files, base = filesystem(root)
-    for day in old:
-        if monthly and snapshot_name(name, day).endswith("-01"):
-            continue
-        found = read_snapshot(root, name, day)
-        named = [file.path for file in found.files] if found else []
-        for path in (manifest_path(snapshot_name(name, day)), *named):
-            files.delete_file(f"{base.rstrip('/')}/{path}")
+    """Remove the snapshots of more than `SNAPSHOT_DAYS` ago, if `monthly` all but the first of each month.
+
+    Their manifests go last: a run that was stopped in between is finished by the next one.
+    """
+    old = [snapshot_name(name, day) for day in snapshot_days(root, name) if day.end < now - SNAPSHOT_DAYS * DAY_MS]
+    over = [each for each in old if not (monthly and each.endswith("-01"))]
+    remove(root, [file.path for each in read_manifests(root, over) for file in each.files])
+    remove(root, map(manifest_path, over))
 
 
 def _write_batches(batches: Iterable[pa.RecordBatch], root: str, folder: str) -> Iterator[pa.RecordBatch]:

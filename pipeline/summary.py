@@ -64,7 +64,7 @@ class Summary:
     """`wrong` counts the differences of each kind, the most frequent first; None if nobody has compared.
 
     `unjudged` are those of the `hours` of which the lake doesn't have everything, `open` those that were judged though
-    more may arrive.
+    more may arrive. Of `secret` notifications, by network, a secret condition alone says what was right.
     """
 
     reached: Mapping[str, int]
@@ -73,6 +73,7 @@ class Summary:
     hours: int
     unjudged: int
     open: int
+    secret: Mapping[str, int]
 
     @property
     def verdict(self) -> DayVerdict:
@@ -130,6 +131,12 @@ class Summary:
             return "No notification was wanted."
         return f"{done:,} of {notifications(wanted, 'wanted ')} delivered: {percent(done, wanted)}."
 
+    @property
+    def not_judged(self) -> str:
+        """What nobody can judge; empty if that is nothing."""
+        counts = ", ".join(f"{count:,} of {network}" for network, count in self.secret.items())
+        return f"Not judged, since a secret condition alone says what was right: {counts}." if counts else ""
+
 
 def summarise(tables: Tables) -> Summary:
     hours = tables.get("hours", ())
@@ -140,6 +147,7 @@ def summarise(tables: Tables) -> Summary:
         hours=len(hours),
         unjudged=sum(row["problem"] is not None for row in hours),
         open=sum(row["problem"] is None and row["sealed_at"] is None for row in hours),
+        secret={row["network"]: row["notifications"] for row in tables.get("secret", ())},
     )
 
 

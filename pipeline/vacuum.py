@@ -1,12 +1,13 @@
 """Remove files of the lake that have counted for nothing for two days, whether a commit left them out or never came."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from pyarrow import fs
 
-from pipeline.commits import MANIFESTS, home, hour_of, read_manifests
-from pipeline.files import filesystem, joined, listed
+from pipeline.commits import MANIFESTS, home, hour_of, read_manifests, write_links
+from pipeline.files import listed, remove
 from pipeline.period import DAY_MS
 
 KEPT_MS = 2 * DAY_MS
@@ -18,15 +19,26 @@ def vacuum(root: str, kinds: Iterable[str], now: int) -> list[str]:
     """Remove files below the folders `kinds` that have counted for nothing for `KEPT_MS`; returns their paths.
 
     It looks where a manifest was written in the week before that: only there can anything have been left out since.
+    Athena's lists of these hours are written first: one may still name what is removed, if the commit's writer died
+    before it had written it.
     """
     homes = _settled_homes(root, tuple(kinds), now - KEPT_MS)
     tops = sorted({each.partition("/hour=")[0] for each in homes})
     found = chain.from_iterable(listed(root, top).items() for top in tops)
     left = [path for path, info in found if _is_left(path, info, homes, now - KEPT_MS)]
-    for path in left:
-        files, place = filesystem(joined(root, path))
-        files.delete_file(place)
+    for hour, touched in _hours_of(left).items():
+        write_links(root, hour, touched)
+    remove(root, left)
     return left
+
+
+def _hours_of(paths: Iterable[str]) -> Mapping[str, set[str]]:
+    """The hours, or other names, of data files, with their kinds."""
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for path in paths:
+        kind, _, folder = path.partition("/commit=")[0].partition("/")
+        kinds[hour_of(folder)].add(kind)
+    return kinds
 
 
 def _settled_homes(root: str, kinds: Sequence[str], until: int) -> dict[str, set[str]]:

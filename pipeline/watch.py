@@ -22,14 +22,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import LongType, StructField, StructType
 
+from clarion.decisions import NotificationDecision
 from clarion.metrics import NAMESPACE, Metric, dimensions
 from pipeline.commits import Manifest, update
 from pipeline.compact import compact
-from pipeline.findings import REPAIRABLE
+from pipeline.findings import REPAIRABLE, Difference
 from pipeline.lake import EventLake, named
-from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
-from pipeline.reconcile import Terms, reconcile
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_start
+from pipeline.reconcile import reconcile
 from pipeline.schemas import DIFFERENCE, EventKind
+from pipeline.snapshots import day_of
+from pipeline.terms import Terms
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -40,7 +43,9 @@ CHECKPOINT = "checkpoints/watch"
 LATE_MS = 15 * 60_000
 """What was judged is judged again for so long, as files may come late; the daily run judges what comes later."""
 LONGEST_MS = 6 * HOUR_MS
-"""After a longer pause, what happened before is left to the daily run."""
+"""What happened in a longer pause is left to the daily run."""
+CLAIMS_BACK_MS = 2 * DAY_MS
+"""Snapshots of claims that are older are not read: a batch of minutes would be busy with those of 45 days."""
 STARTS = 5
 UNSTARTED = "Python worker failed to connect back"
 """Spark gives the process of a Python source ten seconds to begin, which on a busy machine may be too few."""
@@ -84,11 +89,15 @@ class _ClockReader(SimpleDataSourceStreamReader):
 
 
 class FoundLosses(NamedTuple):
-    """What the batch up to `until` has emitted: how many losses, and when the first of them was decided or observed."""
+    """What the batch up to `until` has emitted: how many losses, and when the first of them was decided or observed.
+
+    What was observed before `left_before` and not judged yet is left to the daily run; None if there is no such pause.
+    """
 
     until: int
     losses: int
     oldest: int | None
+    left_before: int | None = None
 
     @property
     def oldest_s(self) -> int | None:
@@ -138,22 +147,48 @@ class Watch:
 
     def judge(self, span: Period) -> None:
         period = due(span, self.overdue)
-        compact(self.lake, Period(period.start, span.end), span.end)
+        # Each hour is committed by itself, so that a batch that was cut off goes on after those that are.
+        for hour in uncompacted(span, period):
+            compact(self.lake, hour, span.end)
         emit(self.lake, losses(self.lake, period, span.end, self.terms), span.end)
-        self.report(found(self.lake, span.end))
+        left_before = period.start if is_after_pause(span) else None
+        self.report(found(self.lake, span.end)._replace(left_before=left_before))
+
+
+def is_after_pause(span: Period) -> bool:
+    """So it is of the first batch, too."""
+    return span.end - span.start > LONGEST_MS
 
 
 def due(span: Period, overdue: int) -> Period:
     """When envelopes were observed that become overdue in a span of time, or did so shortly before."""
-    end = span.end - overdue
-    return Period(max(span.start - overdue - LATE_MS, end - LONGEST_MS), end)
+    start = span.end if is_after_pause(span) else span.start
+    return Period(start - overdue - LATE_MS, span.end - overdue)
+
+
+def uncompacted(span: Period, period: Period) -> Iterator[Period]:
+    """The hours in which something may have arrived that is not compacted, and has a bearing on what is judged.
+
+    After a pause these are all since yesterday began, which the daily run may have left: rules of then are in force.
+    """
+    start = day_of(span.end - DAY_MS).start if is_after_pause(span) else period.start
+    for hour in Period(start, span.end).hours():
+        yield Period(hour_start(hour), hour_start(hour) + HOUR_MS)
 
 
 def losses(lake: EventLake, period: Period, now: int, terms: Terms) -> DataFrame:
-    """Of what differs, what seems to be lost. What has been tried once may be tried again, for hours."""
-    differences = reconcile(lake, period, now, terms).differences.where(F.col("difference").isin(*map(str, REPAIRABLE)))
-    tried = lake.read(EventKind.PUSH, Period(period.start, now)).select(*_LOSS)
-    return differences.join(tried, on=list(_LOSS), how="leftanti")
+    """Of what differs, what seems to be lost. What has been tried once may be tried again, for hours.
+
+    Whether a duplicate is one, a claim from before `CLAIMS_BACK_MS` may say: that is left to the daily run.
+    """
+    since = Period(period.start, now)
+    differences = reconcile(lake, period, now, terms, CLAIMS_BACK_MS).differences
+    repairable = differences.where(F.col("difference").isin(*map(str, REPAIRABLE)))
+    tried = lake.read(EventKind.PUSH, since).select(*_LOSS)
+    dropped = lake.read(EventKind.NOTIFICATION, since).where(F.col("decision") == NotificationDecision.DUPLICATE)
+    duplicates = dropped.select(*_LOSS, F.lit(str(Difference.WRONGLY_DROPPED)).alias("difference"))
+    untried = repairable.join(tried, on=list(_LOSS), how="leftanti")
+    return untried.join(duplicates, on=duplicates.columns, how="leftanti")
 
 
 def emit(lake: EventLake, lost: DataFrame, now: int) -> None:

@@ -1,8 +1,9 @@
-"""How the suite is shared out among pytest-xdist's workers: by file, but for what has one deployment in common.
+"""How the suite is shared out among pytest-xdist's workers: by file, but for what has something costly in common.
 
 Also the settings of the property tests, and the toy network.
 """
 
+import gc
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ settings.register_profile("gate", deadline=None, derandomize=True, suppress_heal
 settings.load_profile("gate")
 
 DEPLOYED = "tests/system/"
-ON_THEIR_OWN = {"tests/system/test_upgrade.py"}
-"""They deploy for themselves, beside the others."""
+ON_THEIR_OWN = {"tests/system/test_upgrade.py", "tests/system/test_pages.py"}
+"""They deploy for themselves, one after the other, beside the others."""
+SYNTHESISED = "tests/infra/"
+"""They look at the same templates, which each worker makes once."""
 LAST = {"tests/system/test_permissions.py"}
 """They judge what the others have made the deployed stack do."""
 
@@ -31,6 +34,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+def pytest_collection_finish() -> None:
+    """What has been imported by now stays: the garbage collector need not go through it again and again."""
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - the pipeline's environment lacks it
@@ -38,7 +46,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByDeployment(LoadFileScheduling):  # type: ignore[misc] # it is untyped
         def _split_scope(self, nodeid: str) -> str:
             file = file_of(nodeid)
-            return DEPLOYED if file.startswith(DEPLOYED) and file not in ON_THEIR_OWN else file
+            if file in ON_THEIR_OWN:
+                return "on their own"
+            return next((folder for folder in (DEPLOYED, SYNTHESISED) if file.startswith(folder)), file)
 
     config.option.loadscopereorder = False
     return ByDeployment(config, log)

@@ -87,6 +87,7 @@ class Toy:
     limit: Limit | None = None
     secret_conditions = True
     signed = True
+    additive = False
     body = ToyBody
     needs = Needs(
         tables=(

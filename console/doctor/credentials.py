@@ -7,6 +7,7 @@ import boto3
 from pydantic import BaseModel
 
 from clarion.channels import Provider
+from clarion.networks.zulip.keys import BouncerKeys
 from clarion.providers.credentials import ApnsKey, GoogleAccount, apns_token, google_assertion
 from clarion.providers.vapid import VapidKey, vapid_token
 from clarion.providers.webhook import WebhookSecret, signature
@@ -17,6 +18,7 @@ from console.doctor.names import secret_name
 from console.doctor.report import Check, with_refusal
 
 FILL_IN = "fill it in: docs/operations.md#secrets"
+FIRST_KEY = "clarion zulip rotate-key --first"
 
 type Model = type[BaseModel]
 type Sign = Callable[[Any], object]
@@ -35,6 +37,17 @@ def check_secrets(here: Deployment) -> Iterator[Check]:
             yield from _check_secret(secret_id, *SIGNED[each.provider])
     if jwt := here.outputs.get("JwtSecretId"):
         yield from _check_secret(jwt, SharedSecret, str)
+    if bouncer := here.outputs.get("ZulipBouncerSecretId"):
+        name = f"secret {secret_name(bouncer)}"
+        yield from with_refusal(name, lambda: [_check_bouncer(name, bouncer)])
+
+
+def _check_bouncer(name: str, secret_id: str) -> Check:
+    try:
+        keys = Secret(boto3.client("secretsmanager"), secret_id, BouncerKeys).get()
+    except SecretError:
+        return Check(name=name, found="it holds no keys", todo=FIRST_KEY)
+    return Check(name=name, found=f"good keys: {len(keys.opening)}")
 
 
 def _check_secret(secret_id: str, model: Model, sign: Sign) -> Iterator[Check]:

@@ -59,6 +59,6 @@ def _is_spot(service: Mapping[str, Any]) -> bool:
 
 
 def spark_processors(plan: DeploymentPlan) -> float:
-    """Of the largest job: one runs at a time."""
+    """Of all applications: each runs one job at a time, beside the others'."""
     applications = plan.resources("AWS::EMRServerless::Application")
-    return max((float(each["MaximumCapacity"]["Cpu"].removesuffix(" vCPU")) for each in applications), default=0)
+    return sum(float(each["MaximumCapacity"]["Cpu"].removesuffix(" vCPU")) for each in applications)

@@ -6,8 +6,8 @@ import UIKit
 /// The calls of Clarion's API that the app needs, each one request: see docs/api.md.
 protocol Clarion {
     /// PUT of the subscription's token, if there is one with another; else POST /v1/subscriptions, where a 409 that
-    /// names a subscription of one's own is a success, and changes nothing. So PATCH of `device_key` (and
-    /// `wake_every_minutes`), then PUT of all rules. For a subscription that is still pending a minute later, POST
+    /// names a subscription of one's own is a success, and changes nothing. So PATCH of `environment` and `device_key`
+    /// (and `wake_every_minutes`), then PUT of all rules. For a subscription that is still pending a minute later, POST
     /// /v1/subscriptions/{id}/proof/request.
     func register(channel: String, token: String, environment: String) async throws
     /// XMTP: RegisterInstallation with the apns token, PATCH of its `device_key`, then SubscribeWithMetadata to all

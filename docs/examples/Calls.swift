@@ -61,11 +61,13 @@ final class Calls: NSObject, PKPushRegistryDelegate, CXProviderDelegate {
         }
     }
 
-    /// Ends the call if its offer can't be read, or the caller has gone: your own offer says until when it is good.
+    /// Ends the call if its offer can't be read, has rung before under another hash, or the caller has gone: your own
+    /// offer says until when it is good.
     private func connect(_ statement: ReceivedStatement, as call: UUID) async {
         var data = statement.data
         if let hash = statement.hash {
             data = try? await messages.fetch(hash: hash, topic: statement.topic)
+            if let fetched = data, !messages.isNew(statement.id(by: fetched)) { data = nil }
         }
         guard let data, let offer = messages.read(data, from: statement.sender, topic: statement.topic) else {
             return provider.reportCall(with: call, endedAt: nil, reason: .failed)

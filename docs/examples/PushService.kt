@@ -98,7 +98,10 @@ class PushService : FirebaseMessagingService() {
         )
     }
 
-    /** The screen of the call decrypts the offer, or fetches it, while the phone rings. */
+    /**
+     * The screen of the call decrypts the offer, or fetches it, while the phone rings. If what it has fetched has a
+     * `statementId` that isn't new, the call has rung before, and ends.
+     */
     private fun showCall(statement: ReceivedStatement, left: Long) {
         val answer = screen(statement, "answer")
         val caller = Person.Builder().setName(app.messages.nameOf(statement.sender)).setImportant(true).build()
@@ -165,11 +168,15 @@ class ReceivedStatement(content: Map<String, String>) : ReceivedPush {
     val isCall = content["notify_type"] == "voip"
 
     /** The same whenever this push is repeated. The sender makes the data of each message unique. */
-    val id: ByteArray = MessageDigest.getInstance("SHA-256").digest((sender + topic + (data ?: hash)).toByteArray())
+    val id = statementId(sender, topic, data ?: hash)
 
     /** Of its notification, which a repeat replaces. */
     val number = id.contentHashCode()
 }
+
+/** By the hash, or by the data, which is the same though the statement is signed anew. */
+fun statementId(sender: String, topic: String, dataOrHash: String?): ByteArray =
+    MessageDigest.getInstance("SHA-256").digest((sender + topic + dataOrHash).toByteArray())
 
 /** What your app has already: its keys, its contacts, its own database. */
 interface Messages {
@@ -268,9 +275,15 @@ class PushWorker(context: Context, parameters: WorkerParameters) : CoroutineWork
         app.messages.synchronise()
     }
 
+    /** Data that was signed anew has been shown before, under another hash: then the notification is withdrawn. */
     private suspend fun showFetched() {
-        val data = app.messages.fetch(text("hash"), text("topic"))
-        showMessage(applicationContext, app.messages, text("sender"), text("topic"), data, text("number").toInt())
+        val (sender, topic, number) = Triple(text("sender"), text("topic"), text("number").toInt())
+        val data = app.messages.fetch(text("hash"), topic)
+        if (app.messages.isNew(statementId(sender, topic, data))) {
+            showMessage(applicationContext, app.messages, sender, topic, data, number)
+        } else {
+            NotificationManagerCompat.from(applicationContext).cancel(number)
+        }
     }
 
     private suspend fun showRead() {

@@ -25,11 +25,14 @@ struct ReceivedStatement {
     }
 
     /// The same whenever this push is repeated. The sender makes the data of each message unique.
-    var id: Data {
+    var id: Data { id(by: data ?? Data((hash ?? "").utf8)) }
+
+    /// By the data, once it is fetched: the same though the statement is signed anew.
+    func id(by content: Data) -> Data {
         var digest = SHA256()
         digest.update(data: Data(sender.utf8))
         digest.update(data: Data(topic.utf8))
-        digest.update(data: data ?? Data((hash ?? "").utf8))
+        digest.update(data: content)
         return Data(digest.finalize())
     }
 }

@@ -21,6 +21,7 @@ from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.metrics import Metric, metrics_of
 from clarion.rulesets import Owner, RuleSets
 from clarion.secrets import OriginSecret, Secret, SharedSecret
+from clarion.settings import EventSettings
 from clarion.tables import bind
 
 if TYPE_CHECKING:
@@ -46,23 +47,51 @@ class Login:
         return self._secret.get().secret.get_secret_value()
 
 
-@dataclass(frozen=True, slots=True)
-class ClientWorker:
-    """What an instance of a function that serves clients keeps from request to request. A network's own lies elsewhere.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """What an instance of a function that answers requests keeps from one to the next. A network's own lies elsewhere.
 
-    `service` is the component that its metrics are counted for. `kept_beside` is as in `clarion.subscriptions.remove`.
+    `service` is the component that its metrics are counted for.
     """
 
-    settings: ClientSettings
+    settings: EventSettings
     connection: Connection
-    rule_sets: RuleSets
-    cleanup: CleanupQueue
     sqs: "SQSClient"
     events: EventLog
     origin: Secret[OriginSecret] | None = None
-    kept_beside: type[Model] | None = None
     now: Callable[[], int] = field(default=now_ms)
     service: str = "api"
+
+    def emit_events(self) -> None:
+        """What was changed stays changed: an event that is lost counts in a metric and fails no request."""
+        if lost := self.events.flush():
+            self.count(Metric.EVENTS_LOST, lost)
+
+    def counted(self, problem: Problem) -> Problem:
+        """The problem, once it is counted if it is the service's own."""
+        if problem.kind is ProblemKind.UNAVAILABLE:
+            self.count(Metric.REQUESTS_FAILED)
+        return problem
+
+    def count_status(self, status: int) -> None:
+        """To be called for each answer, which API Gateway counts by its status."""
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            self.count(Metric.ANSWERED_5XX)
+
+    def count(self, metric: str, count: int = 1) -> None:
+        metrics = metrics_of(self.service, self.settings.stage)
+        metrics.add_metric(metric, MetricUnit.Count, count)
+        metrics.flush_metrics()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientWorker(Worker):
+    """Of a function that serves clients. `kept_beside` is as in `clarion.subscriptions.remove`."""
+
+    settings: ClientSettings
+    rule_sets: RuleSets
+    cleanup: CleanupQueue
+    kept_beside: type[Model] | None = None
 
     @classmethod
     def serving(cls, settings: ClientSettings, *, kept_beside: type[Model] | None = None) -> Self:
@@ -76,34 +105,13 @@ class ClientWorker:
             rule_sets=RuleSets(connection, limit=settings.rules_per_subscription, request_cleanup=cleanup.send_claim),
             cleanup=cleanup,
             sqs=sqs,
-            events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), sqs, settings)),
-            origin=_secret(settings.origin_secret_id, OriginSecret) if settings.origin_secret_id else None,
+            events=event_log(sqs, settings),
+            origin=origin_of(settings.origin_secret_id),
             kept_beside=kept_beside,
         )
 
-    def emit_events(self) -> None:
-        """What was changed stays changed: an event that is lost counts in a metric and fails no request."""
-        if lost := self.events.flush():
-            self._count(Metric.EVENTS_LOST, lost)
 
-    def counted(self, problem: Problem) -> Problem:
-        """The problem, once it is counted if it is the service's own."""
-        if problem.kind is ProblemKind.UNAVAILABLE:
-            self._count(Metric.REQUESTS_FAILED)
-        return problem
-
-    def count_status(self, status: int) -> None:
-        """To be called for each answer, which API Gateway counts by its status."""
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            self._count(Metric.ANSWERED_5XX)
-
-    def _count(self, metric: Metric, count: int = 1) -> None:
-        metrics = metrics_of(self.service, self.settings.stage)
-        metrics.add_metric(metric, MetricUnit.Count, count)
-        metrics.flush_metrics()
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiWorker(ClientWorker):
     """What one instance of the API's own function keeps."""
 
@@ -155,6 +163,14 @@ def answering(request: ApiRequest) -> Iterator[None]:
 
 def current() -> ApiRequest:
     return _CURRENT.get()
+
+
+def origin_of(secret_id: str | None) -> Secret[OriginSecret] | None:
+    return _secret(secret_id, OriginSecret) if secret_id else None
+
+
+def event_log(sqs: "SQSClient", settings: EventSettings) -> EventLog:
+    return EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), sqs, settings))
 
 
 def _login(settings: ApiSettings) -> Login | None:

@@ -27,8 +27,8 @@ from pipeline.commits import (
     write_parquet,
 )
 from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces, unzipped
-from pipeline.files import filesystem, joined, listed
-from pipeline.lookup import is_shown
+from pipeline.files import filesystem, joined, listed, remove, replace_file
+from pipeline.lookup import is_shown, read_bytes
 
 RAW = EVENTS_PREFIX.rstrip("/")
 _ROWS = 1 << 16
@@ -37,7 +37,7 @@ _HOUR = re.compile(r"day=(\d{4}-\d\d-\d\d)/hour=(\w+)$")
 
 @dataclass(frozen=True)
 class Rewriter:
-    """In a dry run it counts, and writes nothing."""
+    """In a dry run it counts, and writes nothing. A file that is gone, as one that has expired, holds nobody."""
 
     root: str
     traces: Traces
@@ -56,10 +56,12 @@ class Rewriter:
 
     def subscriptions(self, path: str) -> set[UUID]:
         """Those that a file of Parquet says are the client's."""
-        with self._opened(path) as file:
-            if not {CLIENT, SUBSCRIPTION} <= set(file.schema_arrow.names):
-                return set()
-            both = file.read(columns=[CLIENT, SUBSCRIPTION])
+        with suppress(FileNotFoundError), self._opened(path) as file:
+            if {CLIENT, SUBSCRIPTION} <= set(file.schema_arrow.names):
+                return self._own_subscriptions(file.read(columns=[CLIENT, SUBSCRIPTION]))
+        return set()
+
+    def _own_subscriptions(self, both: pa.Table) -> set[UUID]:
         own = both.filter(pc.equal(both.column(CLIENT), pa.scalar(self.traces.client, both.schema.field(CLIENT).type)))
         return {UUID(each) for each in own.column(SUBSCRIPTION).unique().to_pylist() if each}
 
@@ -117,12 +119,11 @@ class Rewriter:
 
     def drop(self, path: str) -> int:
         """Remove a data file that no manifest names any more; returns the rows that it had of the client."""
-        with suppress(FileNotFoundError):
-            own = self._own(path)
-            if own and not self._is_named(path):
-                self.delete([path])
-                return own
-        return 0
+        own = self._own(path)
+        if not own or self._is_named(path):
+            return 0
+        self.delete([path])
+        return own
 
     def replace_content(self, path: str, without: Callable[[bytes], tuple[bytes, int]]) -> int:
         """Write a file again that no manifest names, as `without` leaves it; returns how much that has removed."""
@@ -141,10 +142,7 @@ class Rewriter:
         return own
 
     def read(self, path: str) -> bytes:
-        files, place = filesystem(joined(self.root, path))
-        with files.open_input_stream(place, compression=None) as stream:
-            content: bytes = stream.read()
-        return content
+        return read_bytes(self.root, path) or b""
 
     def overwrite(self, path: str, content: bytes) -> None:
         """A reader meets the old file or the new one. Beside a local file may lie Hadoop's checksum of the old one."""
@@ -156,18 +154,12 @@ class Rewriter:
                 stream.write(content)
             return
         target = Path(place)
-        written = target.with_name(f".{target.name}.written")
-        written.write_bytes(content)
         target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
-        written.replace(target)
+        replace_file(target, content)
 
     def delete(self, paths: Iterable[str]) -> None:
-        if self.dry_run:
-            return
-        files, base = filesystem(self.root)
-        for path in paths:
-            with suppress(FileNotFoundError):
-                files.delete_file(joined(base, path))
+        if not self.dry_run:
+            remove(self.root, paths)
 
     def _kept(self, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
         for batch in file.iter_batches(_ROWS):
@@ -175,7 +167,9 @@ class Rewriter:
 
     def _own(self, path: str) -> int:
         """How many rows are the client's."""
-        return sum(pc.sum(self.traces.rows(batch)).as_py() or 0 for batch in self._narrow(path))
+        with suppress(FileNotFoundError):
+            return sum(pc.sum(self.traces.rows(batch)).as_py() or 0 for batch in self._narrow(path))
+        return 0
 
     def _is_named(self, path: str) -> bool:
         """A data file's path says of which hour or name it is."""

@@ -11,7 +11,7 @@ from uuid import UUID
 from clarion.events import NotificationDecided, SubscriptionChanged
 from clarion.storage import DELIVERIES_PREFIX
 from pipeline.columns import LINKS
-from pipeline.commits import MANIFESTS, Manifest
+from pipeline.commits import MANIFESTS, Manifest, hour_of, read_manifests
 from pipeline.erase.rewrite import RAW, Rewriter
 from pipeline.erase.traces import Traces
 from pipeline.files import joined, listed, read_text, write_text
@@ -95,9 +95,7 @@ def _subscriptions(rewriter: Rewriter, paths: Iterable[str]) -> set[UUID]:
 
 def _commits(root: str, paths: Iterable[str]) -> list[Manifest]:
     """Of hours, and of what is of no hour."""
-    places = [joined(root, path) for path in paths if path.startswith(f"{MANIFESTS}/")]
-    with ThreadPoolExecutor(READERS) as readers:
-        return [Manifest.from_json(text) for text in readers.map(read_text, places) if text]
+    return read_manifests(root, [hour_of(path) for path in paths if path.startswith(f"{MANIFESTS}/")])
 
 
 def _holding(rewriter: Rewriter, commits: Sequence[Manifest]) -> Iterator[str]:

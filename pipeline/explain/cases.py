@@ -11,13 +11,14 @@ from clarion.limiter import LATENESS
 from clarion.networks import Envelope, Malformed, Rule, network
 from pipeline.columns import file_name
 from pipeline.explain.in_force import LimitsThen, RuleSpan
+from pipeline.terms import DEFAULT
 
 
 class Leeway(NamedTuple):
     """Milliseconds: so close to a change or an expiry either decision is right, and a delivery is late after `late`."""
 
-    grace: int = 15_000
-    late: int = 60_000
+    grace: int = DEFAULT.grace
+    late: int = DEFAULT.late
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def gather(known: Known, seen: Sequence[ObservedReceipt], trail: Trail, rules: S
         pushed=[one for one in trail.pushed if one.purpose is Purpose.NOTIFICATION],
         histories=known.lookup.find(NotificationDecided, "client_id", clients, near),
         limits=known.limits(),
-        replayed=known.lookup.replayed({one.receipt for one in seen}),
+        replayed=known.lookup.replayed({one.receipt for one in seen}, near.start),
     )
 
 

@@ -104,7 +104,7 @@ def _statements(lake: EventLake, plan: Plan) -> Made:
 def _kept(lake: EventLake, name: str, rows: DataFrame) -> DataFrame:
     path = lake.path(f"{_MADE}/{name}")
     rows.write.mode("overwrite").parquet(path)
-    return lake.spark.read.parquet(path)
+    return lake.spark.read.schema(rows.schema).parquet(path)
 
 
 def write_raw(lake: EventLake, kinds: dict[EventKind, DataFrame], plan: Plan) -> None:

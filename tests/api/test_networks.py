@@ -14,6 +14,7 @@ from api.openapi import document
 from api.worker import ApiWorker
 from clarion import subscriptions
 from clarion.channels import Channel
+from clarion.networks import XMTP
 from clarion.rulesets import Owner, RequestContext, Unchanged
 from clarion.subscriptions import Registration, TokenTaken
 
@@ -52,7 +53,7 @@ def test_without_a_network_there_are_the_common_routes_alone() -> None:
 @pytest.fixture
 def elsewhere(client: Any) -> Owner:
     """Another network's client, who is known there by the very bytes of this one's key."""
-    return Owner("another-network", client.key)
+    return Owner(XMTP, client.key)
 
 
 def test_a_listing_shows_nothing_of_another_network(client: Any, worker: ApiWorker, elsewhere: Owner) -> None:

@@ -23,6 +23,8 @@ from moto.sqs.responses import SQSResponse
 from clarion import tables
 from clarion.clock import now_ms
 from clarion.events import Event
+from clarion.networks.zulip.needs import BOUNCER_SECRET
+from clarion.networks.zulip.servers import MODELS
 from clarion.tables import Lease, RuleRow, Subscription, Token
 from console import deployment
 from console.deployment import Deployment
@@ -275,6 +277,13 @@ class Account:
     @property
     def here(self) -> Deployment:
         return deployment.find("prod")
+
+    def serve_zulip(self, keys: str) -> None:
+        """`keys` is the text of the bouncer's secret."""
+        tables.bind(PREFIX, own=MODELS)
+        for model in MODELS:
+            model.create_table(billing_mode="PAY_PER_REQUEST")
+        fill_in(BOUNCER_SECRET, keys)
 
     def renew_lease(self, task: str, *, seconds_ago: float, ended: bool = False) -> None:
         version = now_ms() - int(seconds_ago * 1000)

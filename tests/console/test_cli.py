@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from uuid import uuid4
@@ -10,6 +11,7 @@ import click
 import pytest
 
 from clarion.networks import STATEMENTS
+from clarion.networks.zulip.keys import BouncerKeys
 from clarion.tables import Subscription
 from console import faults, send_test
 from console.cli import clarion as group
@@ -21,14 +23,29 @@ from tests.console.account import Account, Clarion
 ROOT = Path(__file__).parents[2]
 APPLE, GOOGLE = "d15ea5ed" * 8, f"cGJ:APA91b{'F' * 130}"
 HASH = "ab" * 32
-COMMANDS = sorted(group.commands)
+SERVER, REALM = str(uuid4()), str(uuid4())
+
+
+def words_of(command: click.Command, *before: str) -> Iterator[tuple[str, ...]]:
+    """Each command, by the words that lead to it."""
+    if isinstance(command, click.Group):
+        for name, one in command.commands.items():
+            yield from words_of(one, *before, name)
+    else:
+        yield before
+
+
+COMMANDS = sorted(" ".join(words) for words in words_of(group))
 
 
 def test_the_commands_are_those_that_the_page_explains() -> None:
     page = (ROOT / "docs" / "operations.md").read_text()
+    of_zulip = {"keys", "realm add", "realm remove", "retire-key", "rotate-key"}
+    of_zulip |= {f"server {change}" for change in ("add", "list", "remove")}
 
-    assert COMMANDS == ["doctor", "export-rules", "mute", "redrive", "send-test", "status", "unmute", "why"]
-    assert set(COMMANDS) <= set(re.findall(r"\$ clarion ([a-z-]+)", page))
+    every = {"doctor", "export-rules", "mute", "redrive", "send-test", "status", "unmute", "why"}
+    assert set(COMMANDS) == every | {f"zulip {words}" for words in of_zulip}
+    assert [command for command in COMMANDS if f"$ clarion {command}" not in page] == []
 
 
 def test_the_page_tells_every_exit_code() -> None:
@@ -45,7 +62,7 @@ def test_the_project_installs_it() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_helps(clarion: Clarion, command: str) -> None:
-    ended = clarion(command, "--help")
+    ended = clarion(*command.split(), "--help")
 
     assert ended.code == 0
     assert f"Usage: clarion {command} [OPTIONS]" in ended.out
@@ -59,6 +76,7 @@ def test_without_a_command_it_helps(clarion: Clarion) -> None:
 @pytest.fixture
 def planted(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     """A deployment whose every subscription holds a token, and whose dispatch answers nothing."""
+    account.serve_zulip(BouncerKeys().rotated(1).text)
     monkeypatch.setattr(send_test, "POLL_SECONDS", 0.1)
     for channel, token in (("apns", APPLE), ("voip", APPLE), ("fcm", GOOGLE)):
         row = Subscription(
@@ -78,6 +96,13 @@ RIGHT = [
     ["export-rules"],
     ["send-test", APPLE, "--channel", "apns", "--yes", "--wait", "1"],
     ["send-test", GOOGLE, "--channel", "fcm", "--yes", "--wait", "1"],
+    ["zulip", "server", "add", SERVER, "--devices", "5"],
+    ["zulip", "realm", "add", REALM, "--server", SERVER],
+    ["zulip", "server", "list"],
+    ["zulip", "realm", "remove", REALM, "--yes"],
+    ["zulip", "server", "remove", SERVER, "--yes"],
+    ["zulip", "rotate-key", "--yes"],
+    ["zulip", "keys"],
 ]
 """Each command, as it is meant."""
 
@@ -127,7 +152,7 @@ def test_a_ctrl_c_has_its_own_exit_code(account: Account, monkeypatch: pytest.Mo
 
 def test_the_group_knows_no_command_twice() -> None:
     assert isinstance(group, click.Group)
-    assert len({command.help for command in group.commands.values()}) == len(COMMANDS)
+    assert len({command.help for command in group.commands.values()}) == len(group.commands)
 
 
 def test_what_is_shown_can_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

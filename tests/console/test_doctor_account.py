@@ -228,6 +228,15 @@ def test_a_deployment_runs_old_and_new_tasks_on_what_they_are_bought_of() -> Non
     assert (on_demand(cheap), spot(cheap)) == (0, 2.0)
 
 
+def application(processors: int) -> tuple[str, dict[str, Any]]:
+    return ("AWS::EMRServerless::Application", {"MaximumCapacity": {"Cpu": f"{processors} vCPU"}})
+
+
+def test_jobs_of_all_applications_may_run_at_once() -> None:
+    assert needs.spark_processors(plan_of(application(8), application(8), application(16))) == 32
+    assert needs.spark_processors(plan_of(STAGE)) == 0
+
+
 @pytest.fixture(name="quotas_of")
 def _quotas(quotas: Quotas) -> Quotas:
     """Under another name than the module has that asks for them."""

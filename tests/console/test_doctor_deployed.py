@@ -1,7 +1,7 @@
 """What the doctor finds of a deployment that CloudFormation has made, and that does not work yet."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -10,6 +10,8 @@ import pytest
 from moto.sns.models import sns_backends
 
 from clarion.decisions import Environment
+from clarion.networks.zulip.keys import BouncerKeys
+from clarion.networks.zulip.needs import BOUNCER_SECRET
 from clarion.providers import apns
 from clarion.settings import EMULATED_STAGE
 from console import send_test
@@ -41,7 +43,7 @@ def configure(account: Account, *channels: str, **settings: str) -> None:
         account.go_live(channel)
 
 
-def todos(checks: Iterator[Check]) -> dict[str, str | None]:
+def todos(checks: Iterable[Check]) -> dict[str, str | None]:
     return {check.name: check.todo for check in checks}
 
 
@@ -60,6 +62,21 @@ def test_the_secret_of_the_tokens_issuer_is_looked_at(account: Account, text: st
     account.cloudformation.stacks["clarion-prod-stack"]["JwtSecretId"] = fill_in("jwt", text)
 
     assert todos(credentials.check_secrets(account.here)) == {"secret clarion-prod-jwt": todo}
+
+
+@pytest.mark.parametrize(
+    ("text", "todo"),
+    [("random letters", credentials.FIRST_KEY), (BouncerKeys().rotated(1_700_000_000).text, None)],
+    ids=["unfilled", "filled in"],
+)
+def test_the_secret_of_zulips_bouncer_is_looked_at(account: Account, text: str, todo: str | None) -> None:
+    configure(account)
+    account.cloudformation.stacks["clarion-prod-stack"]["ZulipBouncerSecretId"] = fill_in(BOUNCER_SECRET, text)
+
+    checks = list(credentials.check_secrets(account.here))
+
+    assert todos(checks) == {"secret clarion-prod-zulip-bouncer": todo}
+    assert text not in checks[0].found
 
 
 def test_every_app_and_its_sandbox_has_its_secret_looked_at(account: Account, apple_key: keys.ApnsKeyPair) -> None:

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from uuid import UUID
 
 import pytest
 from moto import mock_aws
@@ -9,9 +10,9 @@ from clarion import tables
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
 from clarion.endings import Death, declare_dead
-from clarion.networks import STATEMENTS
+from clarion.networks import STATEMENTS, XMTP, ZULIP
 from clarion.tables import Subscription, Token
-from clarion.tokens import token_hash
+from clarion.tokens import holder_of, token_hash, token_of
 
 CREATED_AT = 1_000_000
 NOW = 9_000_000
@@ -48,7 +49,7 @@ def subscribe(name: str, network: str = STATEMENTS, *, created_at: int = CREATED
         updated_at=created_at,
     )
     row.save()
-    Token(token_hash(Channel.APNS, TOKEN), network, subscription_id=name, client_id=row.client_id).save()
+    token_of(row).save()
     return Subscription.get(name)
 
 
@@ -58,7 +59,8 @@ def tried(connection: Connection) -> Subscription:
 
 
 def _token_is_taken(subscription: Subscription) -> bool:
-    return Token.count(token_hash(Channel.APNS, TOKEN), Token.holder == subscription.network) == 1
+    holder = holder_of(subscription.network, subscription.subscription_id)
+    return Token.count(token_hash(Channel.APNS, TOKEN), Token.holder == holder) == 1
 
 
 def test_a_dead_token_makes_its_subscription_invalid_and_is_free_for_a_new_one(
@@ -135,7 +137,7 @@ def test_a_death_is_one_query_for_other_holders_and_one_transaction(
 
 
 def test_a_dead_token_ends_the_subscriptions_of_all_its_holders(connection: Connection, tried: Subscription) -> None:
-    other = subscribe(OTHER, "another-network")
+    other = subscribe(OTHER, XMTP)
     requested: list[list[str]] = []
 
     ended = declare_dead(connection, tried, Death("Unregistered", NOW), request_cleanup=requested.append)
@@ -150,11 +152,33 @@ def test_a_dead_token_ends_the_subscriptions_of_all_its_holders(connection: Conn
     assert other.status_reason == "Unregistered"
 
 
+def test_a_dead_token_ends_every_subscription_of_an_additive_network(connection: Connection) -> None:
+    devices = [subscribe(str(UUID(int=number)), ZULIP) for number in range(3)]
+    subscribe(OTHER)
+
+    ended = declare_dead(connection, devices[0], Death("Unregistered", NOW))
+
+    assert {row.subscription_id for row in ended} == {OTHER, *(row.subscription_id for row in devices)}
+    assert Token.count(token_hash(Channel.APNS, TOKEN)) == 0
+
+
+def test_a_late_answer_about_an_earlier_registration_ends_nothing(connection: Connection, tried: Subscription) -> None:
+    """FCM does not say since when a token is dead."""
+    Subscription(tried.subscription_id).update(
+        [Subscription.revision.set(2), Subscription.created_at.set(CREATED_AT + 1)]
+    )
+
+    assert not declare_dead(connection, tried, Death("UNREGISTERED", NOW))
+
+    tried.refresh()
+    assert tried.status == SubscriptionStatus.ACTIVE
+
+
 @pytest.mark.parametrize("changes", [{"app": "second"}, {"environment": "sandbox"}])
 def test_an_answer_about_another_app_or_environment_ends_no_other_holders_subscription(
     connection: Connection, tried: Subscription, changes: dict[str, str]
 ) -> None:
-    other = subscribe(OTHER, "another-network")
+    other = subscribe(OTHER, XMTP)
     other.update([getattr(Subscription, name).set(value) for name, value in changes.items()])
 
     assert [row.subscription_id for row in declare_dead(connection, tried, Death("Unregistered", NOW))] == [
@@ -165,7 +189,7 @@ def test_an_answer_about_another_app_or_environment_ends_no_other_holders_subscr
 def test_an_answer_that_may_be_the_apps_fault_ends_no_other_holders_subscription(
     connection: Connection, tried: Subscription
 ) -> None:
-    subscribe(OTHER, "another-network")
+    subscribe(OTHER, XMTP)
 
     ended = declare_dead(connection, tried, Death("BadDeviceToken", NOW, certain=False))
 
@@ -173,7 +197,7 @@ def test_an_answer_that_may_be_the_apps_fault_ends_no_other_holders_subscription
 
 
 def test_a_subscription_that_does_not_hold_its_token_ends_no_other(connection: Connection, tried: Subscription) -> None:
-    subscribe(OTHER, "another-network")
+    subscribe(OTHER, XMTP)
     Token(token_hash(Channel.APNS, TOKEN), STATEMENTS).delete()
 
     ended = declare_dead(connection, tried, Death("Unregistered", NOW))
@@ -182,7 +206,7 @@ def test_a_subscription_that_does_not_hold_its_token_ends_no_other(connection: C
 
 
 def test_a_holders_row_that_cannot_be_read_keeps_nobody_alive(connection: Connection, tried: Subscription) -> None:
-    subscribe("no-uuid", "another-network")
+    subscribe("no-uuid", XMTP)
 
     ended = declare_dead(connection, tried, Death("Unregistered", NOW))
 
@@ -192,7 +216,7 @@ def test_a_holders_row_that_cannot_be_read_keeps_nobody_alive(connection: Connec
 def test_another_holder_that_registered_after_the_providers_timestamp_lives(
     connection: Connection, tried: Subscription
 ) -> None:
-    later = subscribe(OTHER, "another-network", created_at=CREATED_AT + 10)
+    later = subscribe(OTHER, XMTP, created_at=CREATED_AT + 10)
 
     ended = declare_dead(connection, tried, Death("Unregistered", NOW, since=CREATED_AT))
 
@@ -205,7 +229,7 @@ def test_another_holder_that_registered_after_the_providers_timestamp_lives(
 def test_a_holder_whose_subscription_has_another_token_by_now_lives(
     connection: Connection, tried: Subscription
 ) -> None:
-    changed = subscribe("changed", "another-network")
+    changed = subscribe("changed", XMTP)
     changed.update([Subscription.token.set("b2" * 32)])
 
     ended = declare_dead(connection, tried, Death("Unregistered", NOW))

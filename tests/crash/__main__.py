@@ -27,10 +27,13 @@ def main() -> None:
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         counts = [enumerate_points(pool, name) for name in stage.SCENARIOS]
         raced = race(pool)
+        flaws = race_devices(pool)
     tried, failures = sum(points for points, _ in counts), sum(failed for _, failed in counts)
     flawed = sum(bool(one.flaws) for one in raced)
-    print(f"{tried} crash points, {failures} failures; {len(raced)} races for the limiter, {flawed} failures")
-    sys.exit(bool(failures or flawed))
+    limiter = f"{len(raced)} races for the limiter, {flawed} failures"
+    devices = f"{RACES} registrations of devices at once, {len(flaws)} failures"
+    print(f"{tried} crash points, {failures} failures; {limiter}; {devices}")
+    sys.exit(bool(failures or flawed or flaws))
 
 
 def enumerate_points(pool: Executor, name: str) -> tuple[int, int]:
@@ -57,6 +60,16 @@ def race(pool: Executor) -> list[Race]:
         for flaw in one.flaws:
             print(f"  {flaw}")
     return raced
+
+
+def race_devices(pool: Executor) -> list[str]:
+    started = time.monotonic()
+    shares = list(batched(range(RACES), SHARE, strict=False))
+    flaws = [flaw for some in pool.map(stage.raced, shares) for flaw in some]
+    print(f"devices: {RACES} races, in {time.monotonic() - started:.0f} s")
+    for flaw in flaws:
+        print(f"  {flaw}")
+    return flaws
 
 
 def _counted(called: list[str]) -> str:

@@ -32,7 +32,7 @@ from clarion.providers.transport import Timeouts, Transport
 from clarion.providers.webhook import WebhookApp, WebhookCredential, WebhookSecret
 from clarion.secrets import Secret
 from clarion.tables import Subscription, Token
-from clarion.tokens import token_hash
+from clarion.tokens import token_hash, token_of
 from dispatch.batch import Dispatcher
 from dispatch.queue import Delivery, PushQueue
 from local import keys, tls
@@ -155,8 +155,7 @@ class Dispatching:
         row.network, row.channel, row.app = network, way.channel.value, app
         row.generation, row.rule_count, row.created_at, row.updated_at = 1, 1, 1, now
         row.save()
-        hashed = token_hash(way.channel, address)
-        Token(hashed, network, subscription_id=row.subscription_id, client_id=row.client_id).save()
+        token_of(row).save()
         self._enqueue(
             PushMessage(
                 network=network,

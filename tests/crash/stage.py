@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from moto import mock_aws
 
 from tests.crash import (
+    bouncing,
+    device_races,
     dispatching,
     harness,
     hourly,
@@ -34,6 +36,7 @@ SCENARIOS = (
     "xmtp",
     "installing",
     "hourly",
+    "bouncing",
     "scheduling",
     "scheduling late",
     "takeover",
@@ -50,6 +53,13 @@ def calls(name: str) -> list[str]:
 def failed(name: str, points: Sequence[Point]) -> list[Failure]:
     with staged(name) as scenario:
         return [failure for point in points if (failure := harness.survives(scenario, point))]
+
+
+def raced(seeds: Sequence[int]) -> list[str]:
+    """What went wrong in these races for a device."""
+    with mock_aws(), redirect_stdout(StringIO()):
+        deploy()
+        return device_races.run(seeds)
 
 
 @contextmanager
@@ -76,6 +86,7 @@ def _in_process(name: str, environment: dict[str, str]) -> Scenario:
         "xmtp": lambda: messaging.scenario(environment),
         "installing": installing.scenario,
         "hourly": hourly.scenario,
+        "bouncing": bouncing.scenario,
         "takeover": lambda: proving.scenario(replaces=False),
         "another token": lambda: proving.scenario(replaces=True),
         "late events": late_events.scenario,

@@ -7,6 +7,8 @@ import pytest
 
 from clarion.rulesets import RuleSet
 from tests.crash import (
+    bouncing,
+    device_races,
     dispatching,
     harness,
     hourly,
@@ -24,6 +26,8 @@ from tests.crash.wire import Ending, Point, Stopped, wire
 
 SAMPLE = 29
 """Every so many points; as it shares no factor with the number of endings, all of them have their turn."""
+OF_MANY = 59
+"""The same where a scenario is long and has points for each ending several times over."""
 
 
 @pytest.fixture
@@ -47,7 +51,7 @@ def ingest(environment: dict[str, str], tmp_path: Path) -> Iterator[Scenario]:
 
 
 def test_ingest_loses_no_envelope_of_xmtp(ingest: Scenario) -> None:
-    assert failures(ingest, every=SAMPLE) == []
+    assert failures(ingest, every=OF_MANY) == []
 
 
 def test_what_ingest_was_shown_is_lost_with_both_its_tasks(ingest: Scenario) -> None:
@@ -73,6 +77,14 @@ def test_a_message_of_xmtp_wakes_whom_it_should(environment: dict[str, str]) -> 
 
 def test_an_installation_of_xmtp_is_registered_and_subscribed(environment: dict[str, str]) -> None:
     assert failures(installing.scenario(), every=SAMPLE) == []
+
+
+def test_a_device_of_zulip_is_registered_pushed_to_and_revived(environment: dict[str, str]) -> None:
+    assert failures(bouncing.scenario(), every=SAMPLE) == []
+
+
+def test_registrations_at_once_make_one_device_of_zulip(environment: dict[str, str]) -> None:
+    assert device_races.run(range(8)) == []
 
 
 def test_what_is_due_in_an_hour_is_done(environment: dict[str, str]) -> None:

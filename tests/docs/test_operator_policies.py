@@ -11,7 +11,8 @@ import pytest
 from tests.infra.test_iam import applies, described, keys_of
 
 DOCS = Path(__file__).parents[2] / "docs"
-LOOKING, ACTING = ("doctor", "status", "why", "export-rules"), ("send-test", "mute", "redrive")
+LOOKING = ("doctor", "status", "why", "export-rules", "zulip server list", "zulip keys")
+ACTING = ("send-test", "mute", "redrive", "zulip server add")
 OF_AWS_COMMANDS = {
     "look": {"cloudwatch:DescribeAlarmHistory", "logs:FilterLogEvents", "sqs:GetQueueUrl"},
     "act": {"ecs:UpdateService", "sqs:PurgeQueue"},

@@ -18,10 +18,11 @@ from clarion.channels import CHANNELS as CHANNEL_SPECS
 from clarion.channels import Channel
 from clarion.decisions import Purpose, SubscriptionStatus, Wanted
 from clarion.messages import PushMessage
-from clarion.networks import NETWORKS, STATEMENTS, XMTP, Receiver, network
+from clarion.networks import NETWORKS, STATEMENTS, XMTP, ZULIP, Receiver, network
 from clarion.networks.statements.payload import CHANNELS, StatementBody
 from clarion.networks.xmtp.envelope import TopicMessage
 from clarion.networks.xmtp.payload import body_of, refresh_body
+from clarion.networks.zulip.payload import ApnsBody, Aps, Body, FcmBody, ProposedContent, ShippedContent, ZulipBody
 from clarion.own_pushes import MaskedCode, VerificationBody, WakeUpBody
 from clarion.proofs import REPLACED
 from clarion.providers import apns, fcm
@@ -90,6 +91,20 @@ def messages(channel: Channel) -> Iterator[Any]:
     yield received(push_of(network=XMTP, channel=channel, **asking))
 
 
+def notifications(channel: Channel) -> Iterator[Any]:
+    """Of Zulip."""
+    shipped = ShippedContent(push_key_id=2408, encrypted_data="sFTvSwHt")
+    proposed = ProposedContent(push_account_id=1234567890123456789, encrypted_content="mgKvBjm4")
+    bodies: list[Body]
+    if channel is Channel.FCM:
+        bodies = [FcmBody(content=shipped), FcmBody(content=proposed)]
+    else:
+        silent = ApnsBody(content=shipped, aps=Aps(mutable_content=1), push_type="background", priority=5)
+        bodies = [ApnsBody(content=shipped), silent, ApnsBody(content=proposed)]
+    for body in bodies:
+        yield received(push_of(network=ZULIP, channel=channel, body=ZulipBody(body)))
+
+
 def verification(channel: Channel, key: bytes | None = None) -> Any:
     masked = push_of(network=STATEMENTS, channel=channel, purpose=Purpose.VERIFICATION, body=MaskedCode(masked=""))
     return received(masked.model_copy(update={"body": VerificationBody(code=CODE)}), key)
@@ -114,7 +129,7 @@ def sealed(channel: Channel) -> Iterator[Any]:
     )
 
 
-MADE = {"clarion": clarions_own, "sealed": sealed, STATEMENTS: statements, XMTP: messages}
+MADE = {"clarion": clarions_own, "sealed": sealed, STATEMENTS: statements, XMTP: messages, ZULIP: notifications}
 SERVED = [
     *((name, channel) for name in NETWORKS for channel in network(name).channels),
     *((name, channel) for name in ("clarion", "sealed") for channel in own_pushes.CHANNELS),

@@ -31,7 +31,13 @@ STRUCTURES = {
         "Enabled": True,
         "Origins": {"Quantity": 1, "Items": [{"Id": "any", "DomainName": "any"}]},
         "DefaultCacheBehavior": {"TargetOriginId": "any", "ViewerProtocolPolicy": "https-only"},
-    }
+    },
+    "--cli-input-json": {
+        "Name": "any",
+        "ScheduleExpression": "rate(5 minutes)",
+        "FlexibleTimeWindow": {"Mode": "OFF"},
+        "Target": {"Arn": "any", "RoleArn": "any"},
+    },
 }
 """Options whose files hold more than text, with what has all that they need."""
 
@@ -73,7 +79,9 @@ def test_each_command_would_ask_aws(commands: list[list[str]], monkeypatch: pyte
         before = len(asked)
         driver.main(_without_files(command))
         assert len(asked) > before, command
-    assert {"put-secret-value", "restore-table-to-point-in-time"} <= {command[1] for command in commands}
+    assert {"put-secret-value", "restore-table-to-point-in-time", "update-schedule"} <= {
+        command[1] for command in commands
+    }
 
 
 def _without_files(command: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from aws_cdk.assertions import Template
 
+from infra.catalog import OUTLIVED_DAYS
 from infra.environments import PROD
 from pipeline.columns import COLUMNS, LINKS, EventKind
 from tests.grants import Resource, of_kind, readable
@@ -39,10 +40,12 @@ def test_a_table_reads_the_lists_of_what_counts_and_never_a_folder(tables: Mappi
         assert place == f"s3://DataLake/{LINKS}/{kind}/day=${{day}}/hour=${{hour}}/"
 
 
-def test_partitions_are_the_hours_of_all_days_that_are_kept(tables: Mapping[str, Resource]) -> None:
+def test_partitions_are_the_hours_of_the_days_of_which_no_listed_file_has_expired(
+    tables: Mapping[str, Resource],
+) -> None:
     for table in tables.values():
         properties = table["Parameters"]
-        assert properties["projection.day.range"] == f"NOW-{PROD.lake_days}DAYS,NOW"
+        assert properties["projection.day.range"] == f"NOW-{PROD.lake_days - OUTLIVED_DAYS}DAYS,NOW"
         assert properties["projection.hour.values"].split(",") == [f"{hour:02}" for hour in range(24)]
         assert [each["Name"] for each in table["PartitionKeys"]] == ["day", "hour"]
 

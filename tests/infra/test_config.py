@@ -6,7 +6,7 @@ from constructs import Node
 from pydantic import ValidationError
 
 from clarion.channels import Channel, Provider
-from clarion.networks import NETWORKS, STATEMENTS, network
+from clarion.networks import STATEMENTS, XMTP, ZULIP, network
 from clarion.networks.needs import Nodes
 from infra.config import Consumer, EnvironmentConfig
 from infra.environments import EMULATOR, ENVIRONMENTS, PROD, chosen
@@ -227,23 +227,32 @@ def test_the_nodes_to_follow_come_from_the_context(urls: str | list[str]) -> Non
     assert ingest.tasks == 2
 
 
-OPTIONS = {"statements": "node_urls", "xmtp": "xmtp_nodes"}
+OPTIONS = {STATEMENTS: "node_urls", XMTP: "xmtp_nodes"}
 ADDRESSES = {"node_urls": "wss://one.example", "xmtp_nodes": "https://one.example:5556"}
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", OPTIONS)
 def test_the_networks_that_the_context_chooses_need_nodes_and_no_other(name: str) -> None:
     option = OPTIONS[name]
     ingest = chosen(node(environment="prod", networks=name, **{option: ADDRESSES[option]})).ingest
     assert ingest
     assert ingest.nodes.keys() == {name}
     others = {other: url for other, url in ADDRESSES.items() if other != option}
-    for networks in (name, ",".join(NETWORKS)):
+    for networks in (name, ",".join(OPTIONS)):
         with pytest.raises(ValueError, match=f"'prod' has no node to follow.*{option}"):
             chosen(node(environment="prod", networks=networks, **others))
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+def test_ingest_is_deployed_if_there_is_a_network_to_follow() -> None:
+    assert chosen(node(environment="prod", networks=ZULIP)).ingest is None
+    followed = chosen(node(environment="prod", networks=f"{ZULIP},{STATEMENTS}", node_urls="wss://one.example"))
+    assert followed.ingest
+    assert followed.followed_networks == (STATEMENTS,)
+    with pytest.raises(ValidationError, match="no network to follow"):
+        EnvironmentConfig.model_validate(dict(PROD) | {"networks": (ZULIP,)})
+
+
+@pytest.mark.parametrize("name", OPTIONS)
 def test_the_networks_of_an_environment_need_nodes_and_no_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     option = OPTIONS[name]
     monkeypatch.setitem(ENVIRONMENTS, "prod", PROD.model_copy(update={"networks": (name,)}))
@@ -370,6 +379,14 @@ def test_a_message_stays_invisible_for_six_timeouts_and_the_window() -> None:
 def test_a_lake_that_forgets_within_days_is_refused() -> None:
     with pytest.raises(ValidationError, match="lake_days"):
         PROD.model_validate({**dict(PROD), "lake_days": 6})
+
+
+def test_with_the_pipeline_the_lake_keeps_every_snapshot_until_the_pipeline_removes_it() -> None:
+    assert PROD.pipeline
+    assert PROD.model_validate({**dict(PROD), "lake_days": 51}).lake_days == 51
+    assert PROD.model_validate({**dict(PROD), "lake_days": 50, "pipeline": None}).lake_days == 50
+    with pytest.raises(ValidationError, match="lake_days has to be more than the 50"):
+        PROD.model_validate({**dict(PROD), "lake_days": 50})
 
 
 def test_a_large_batch_needs_a_window() -> None:

@@ -19,13 +19,14 @@ from aws_lambda_powertools import Logger
 from pydantic import BaseModel
 
 from api.networks.xmtp.settings import XmtpSettings
+from api.networks.zulip.settings import ZulipSettings
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
 from clarion.channels import CHANNELS
 from clarion.event_log import EventLog
 from clarion.events import Event, LimitsLoaded
 from clarion.limiter import Limit
 from clarion.metrics import metrics_of
-from clarion.networks import NETWORKS, STATEMENTS, XMTP
+from clarion.networks import NETWORKS, STATEMENTS, XMTP, ZULIP
 from clarion.networks.settings import WorkerSettings
 from clarion.settings import Settings
 from cleanup.handler import CleanupSettings
@@ -58,6 +59,7 @@ SETTINGS: Mapping[str, type[Settings]] = {
     f"{TOY}-worker": WorkerSettings,
     f"{XMTP}-router": XmtpSettings,
     f"{XMTP}-worker": XmtpWorkerSettings,
+    f"{ZULIP}-router": ZulipSettings,
 }
 FOUND_BY = {
     "functions": ("AWS::Lambda::Function", "FunctionName"),
@@ -115,6 +117,11 @@ def matching(place: str) -> tuple[str, ...]:
     return tuple(f"settings.{function}.{place}" for function in ("match", "pages"))
 
 
+def throttled(limit: str) -> tuple[str, str]:
+    """Of all clients, and of a route for servers."""
+    return f"stage.DefaultRouteSettings.{limit}", f"stage.RouteSettings.POST /v1/toys/parts.{limit}"
+
+
 def consumer(field: str, functions: Sequence[str], queues: Sequence[str], **values: int) -> dict[str, Change]:
     """The fields of the configuration `field` of functions that `queues` feed."""
     sizes = size(f"{field}.size", functions, values["memory_mb"], values["timeout_s"])
@@ -150,7 +157,7 @@ def size(field: str, functions: Sequence[str], memory_mb: int, timeout_s: int) -
     }
 
 
-CALLED_BY_CLIENTS = {"api", "authorizer", f"{XMTP}-router", f"{TOY}-router"}
+CALLED_BY_CLIENTS = {"api", "authorizer", *(f"{name}-router" for name in (XMTP, TOY, ZULIP))}
 """Functions whose errors `api-failing` counts."""
 WITHOUT_RECEIVES = {"cleanup", "deliveries", "late-events"}
 """Functions that leave dead letters to their queue."""
@@ -166,6 +173,7 @@ ALLOWANCE = {
     "rules_per_minute": 9_000,
     "looks_per_minute": 7,
 }
+SERVERS = {"server_policy": "open", "devices_per_server": 31, "pushes_per_minute": 32}
 FOLLOWING = {
     "first_replay": "handle",
     "initial_replay_seconds": 11.5,
@@ -240,13 +248,14 @@ CHANGES: Mapping[str, Change] = {
     "assets_bucket": same("assets", "functions.*.Code.S3Bucket", "entry_bucket"),
     "tls_only": Change(False, {"tls_policies": 0}),
     "networks": Change(
-        [STATEMENTS, TOY, XMTP],
+        [STATEMENTS, TOY, XMTP, ZULIP],
         {
-            "settings.api.networks": [STATEMENTS, TOY, XMTP],
-            "settings.ingest.networks": [STATEMENTS, TOY, XMTP],
+            "settings.api.networks": [STATEMENTS, TOY, XMTP, ZULIP],
+            "settings.ingest.networks": [STATEMENTS, XMTP],
             "settings.xmtp-router.network": XMTP,
             "settings.xmtp-worker.network": XMTP,
             "settings.toy-worker.network": TOY,
+            "settings.zulip-router.network": ZULIP,
             "routes.POST /v1/toys": True,
         },
     ),
@@ -322,10 +331,10 @@ CHANGES: Mapping[str, Change] = {
     "matching.fan_out_page": same(100, *matching("fan_out_page")),
     **size("api.size", ["api", f"{TOY}-router"], 1_025, 28),
     **size("api.authorizer", ["authorizer"], 513, 6),
-    "api.rate": same(201, "stage.DefaultRouteSettings.ThrottlingRateLimit"),
-    "api.burst": same(401, "stage.DefaultRouteSettings.ThrottlingBurstLimit"),
-    "api.open_rate": same(51, "stage.RouteSettings.*.ThrottlingRateLimit"),
-    "api.open_burst": same(102, "stage.RouteSettings.*.ThrottlingBurstLimit"),
+    "api.rate": same(201, *throttled("ThrottlingRateLimit")),
+    "api.burst": same(401, *throttled("ThrottlingBurstLimit")),
+    "api.open_rate": same(51, "stage.RouteSettings.$default.ThrottlingRateLimit"),
+    "api.open_burst": same(102, "stage.RouteSettings.$default.ThrottlingBurstLimit"),
     "api.reserved": same(
         150, *(f"functions.{each}.ReservedConcurrentExecutions" for each in ("api", "authorizer", f"{TOY}-router"))
     ),
@@ -335,6 +344,7 @@ CHANGES: Mapping[str, Change] = {
     ),
     "api.serve_docs": Change(True, {"settings.api.serve_docs": True, "routes.GET /docs": True}),
     **{f"api.allowance.{name}": same(value, f"settings.api.{name}") for name, value in ALLOWANCE.items()},
+    **{f"api.servers.{name}": same(value, f"settings.zulip-router.{name}") for name, value in SERVERS.items()},
     "api.pushes_per_minute": same(7, "settings.api.direct_push.pushes_per_minute"),
     "api.pushes_per_token_per_minute": same(6, "settings.api.direct_push.pushes_per_token_per_minute"),
     "api.apns_environment": same("sandbox", "settings.xmtp-router.environment"),
@@ -379,9 +389,9 @@ CHANGES: Mapping[str, Change] = {
     "pipeline.workers": Change(
         6,
         {
-            "applications.*.MaximumCapacity.Cpu": "24 vCPU",
-            "applications.*.MaximumCapacity.Memory": "96 GB",
-            "jobs.*.maxExecutors": "5",
+            **{f"applications.{name}.MaximumCapacity.{part}": value
+               for name in ("daily", "repairs") for part, value in (("Cpu", "24 vCPU"), ("Memory", "96 GB"))},
+            **{f"jobs.{job}.maxExecutors": "5" for job in ("Daily", "Replay", "Retire")},
         },
     ),
     "pipeline.timeout_minutes": same(120, "daily.ExecutionTimeoutMinutes"),
@@ -394,7 +404,7 @@ CHANGES: Mapping[str, Change] = {
         *([f"settings.api.direct_push.{name}"] if name in DirectPushSettings.model_fields else ()),
     ) for name in stub_names()},
     "log_days": same(90, "logs.*.RetentionInDays"),
-    "lake_days": same(40, "expires.LakeBucket"),
+    "lake_days": same(60, "expires.LakeBucket"),
     "lake_buffer_s": same(120, "stream.ExtendedS3DestinationConfiguration.BufferingHints.IntervalInSeconds"),
     "lake_zipped": Change(
         False,

@@ -11,7 +11,7 @@ from aws_cdk.assertions import Template
 
 from clarion.networks import NETWORKS, STATEMENTS, network
 from clarion.networks.needs import Auth, Function, Grant, Needs, Send, Target
-from clarion.networks.settings import ClientRouterSettings, WorkerSettings
+from clarion.networks.settings import ClientRouterSettings, ServerRouterSettings, WorkerSettings
 from infra.app import define_alone, synthesise
 from infra.environments import ENVIRONMENTS, PROD
 from infra.stack import ClarionStack
@@ -27,6 +27,10 @@ GRANTS = (
 )
 NEEDS = NETWORK.needs._replace(sends=(*SENDS, Send(Target.COMMANDS)), grants=GRANTS)
 ENABLED = (STATEMENTS, TOY)
+
+
+class ToySettings(ClientRouterSettings, ServerRouterSettings):
+    """The toy network has routes for both."""
 
 
 @contextmanager
@@ -147,6 +151,10 @@ def test_each_route_leads_to_its_router_and_asks_for_what_is_stated(template: Te
     assert throttled_apart & own.keys() == {key for key, route in own.items() if route.auth is not Auth.CLIENT}
     unchecked = {key for key, route in routes.items() if route["AuthorizationType"] == "NONE"}
     assert throttled_apart == {*unchecked, "$default"}
+    rates = {key: settings["ThrottlingRateLimit"] for key, settings in stage["RouteSettings"].items()}
+    of_servers = {key for key, route in own.items() if route.auth is Auth.SERVER}
+    assert {key for key, rate in rates.items() if rate == PROD.api.rate} == of_servers
+    assert {rates[key] for key in rates.keys() - of_servers} == {PROD.api.open_rate}
 
 
 def test_a_client_s_route_is_checked_by_the_authorizer_of_the_api_s_own(template: Template) -> None:
@@ -158,14 +166,15 @@ def test_its_functions_understand_their_environment(template: Template) -> None:
     def variables(name: str) -> dict[str, str]:
         return {key: resolved(value) for key, value in function_variables(template, f"clarion-prod-{name}").items()}
 
-    router = ClientRouterSettings.from_environment(variables("toy-router"))
+    router = ToySettings.from_environment(variables("toy-router"))
     worker = WorkerSettings.from_environment(variables("toy-worker"))
     assert (router.network, router.stage, router.table_prefix) == ("toy", "prod", "clarion-prod-")
     assert router.secrets.keys() == worker.secrets.keys() == {"toy-key"}
     assert tuple(router.push_queues) == PROD.channels
     assert not worker.push_queues
     assert worker.max_receives == PROD.commands.receives
-    assert router.model_fields_set == ClientRouterSettings.model_fields.keys()
+    assert router.model_fields_set == ToySettings.model_fields.keys()
+    assert (router.apns_apps, router.fcm_app) == ({"io.pcf.polkadotapp": "first"}, "first")
 
 
 def test_its_commands_have_a_queue_with_dead_letters_and_alarms(template: Template) -> None:

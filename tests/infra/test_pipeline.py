@@ -30,7 +30,7 @@ from infra.jobs import (
     WRITTEN_BY_WATCH,
     WRITTEN_DAILY,
 )
-from infra.pipeline import PipelineStack
+from infra.pipeline import WATCH_WORKERS, PipelineStack
 from infra.spark_bundle import OF_THE_RELEASE, REQUIREMENTS, code_archive, needed, packages_archive
 from local.emulator import Emulator, started
 from tests.grants import PREFIX, Permissions, Resource, of_kind, permissions_of_job, readable
@@ -78,7 +78,7 @@ PERMITTED: Mapping[str, Permissions] = {
         **running("s3"),
         **LARGE,
         **(written := writing(*WRITTEN_BY_REPLAY)),
-        "s3:PutObject": {*written["s3:PutObject"], f"DataLake/{PLANNED}"},
+        "s3:PutObject": {*written["s3:PutObject"], f"DataLake/{PLANNED}*"},
         "sqs:SendMessage": {f"Queues{name.title()}" for name in QUEUES},
     },
     "RetireRole": {
@@ -136,7 +136,7 @@ def test_applications_run_arm_one_job_at_a_time_within_their_capacity(resources:
     assert applications.keys() == {"Daily", "Repairs"}
     for application in applications.values():
         assert (application["ReleaseLabel"], application["Architecture"]) == ("emr-spark-8.1.0", "ARM64")
-        assert application["AutoStopConfiguration"] == {"Enabled": True, "IdleTimeoutMinutes": 5}
+        assert application["AutoStopConfiguration"] == {"Enabled": True, "IdleTimeoutMinutes": 1}
         assert application["MaximumCapacity"] == {"Cpu": "8 vCPU", "Memory": "32 GB", "Disk": "200 GB"}
         assert application["SchedulerConfiguration"] == {"MaxConcurrentRuns": 1}
         assert "InitialCapacity" not in application  # which would cost while nothing runs
@@ -211,9 +211,9 @@ def test_the_schedule_asks_emr_for_what_its_api_takes(resources: Mapping[str, Re
 
 @pytest.fixture(scope="module")
 def watching() -> Mapping[str, Resource]:
-    """Production's, with losses watched for."""
+    """Production's, with losses watched for, and more workers for the others."""
     assert PROD.pipeline
-    changed = PROD.model_copy(update={"pipeline": PROD.pipeline.model_copy(update={"watch_minutes": 5})})
+    changed = PROD.model_copy(update={"pipeline": PROD.pipeline.model_copy(update={"watch_minutes": 5, "workers": 6})})
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(ENVIRONMENTS, "prod", EnvironmentConfig.model_validate(dict(changed)))
         live = define_alone("prod", builtin_cloud_formation_validation=False)
@@ -242,7 +242,27 @@ def test_the_watch_begins_every_few_minutes_in_an_application_of_its_own(watchin
         *("watch", "--once", "--stage", "prod", "--overdue-seconds", "180"),
         *("--lake", "s3://DataLake", "--oversize", "s3://DataOversize"),
     ]
-    assert permissions_of_job(watching, "WatchStarter")["iam:PassRole"] == {"WatchRole"}
+    assert permissions_of_job(watching, "WatchStarter") == {
+        "emr-serverless:StartJobRun": {"Watch"},
+        "iam:PassRole": {"WatchRole"},
+    }
+
+
+def test_the_watch_has_two_workers_of_its_own_and_runs_wait_for_one_another_no_longer_than_they_have_to(
+    watching: Mapping[str, Resource],
+) -> None:
+    application = of_kind(watching, "AWS::EMRServerless::Application")["Watch"]
+    assert application["MaximumCapacity"] == {"Cpu": "8 vCPU", "Memory": "32 GB", "Disk": "200 GB"}
+    assert application["SchedulerConfiguration"] == {"MaxConcurrentRuns": 1, "QueueTimeoutMinutes": 15}
+    schedule = of_kind(watching, "AWS::Scheduler::Schedule")["WatchSchedule"]
+    run = json.loads(readable(schedule["Target"]["Input"]))
+    assert run["ExecutionTimeoutMinutes"] == 120
+    assert "spark.executor.instances=1 " in run["JobDriver"]["SparkSubmit"]["SparkSubmitParameters"]
+
+
+def test_each_job_logs_warnings_alone(outputs: Mapping[str, str]) -> None:
+    for job in ("Daily", "Replay", "Retire"):
+        assert "--conf spark.log.level=WARN" in outputs[f"{job}Parameters"]
 
 
 def test_the_watch_may_write_what_it_commits_and_record_our_own_metrics_alone(
@@ -256,22 +276,20 @@ def test_the_watch_may_write_what_it_commits_and_record_our_own_metrics_alone(
     assert recording["Condition"] == {"StringEquals": {"cloudwatch:namespace": NAMESPACE}}
 
 
-def test_a_run_of_the_watch_that_fails_is_heard_of_and_one_that_succeeds_is_no_daily_run(
-    watching: Mapping[str, Resource],
-) -> None:
+def test_no_run_of_the_watch_counts_as_the_pipelines_success_or_failure(watching: Mapping[str, Resource]) -> None:
     rules = of_kind(watching, "AWS::Events::Rule")
     heard = {name: rule["EventPattern"]["detail"]["applicationId"] for name, rule in rules.items()}
     applications = {name: [readable(each) for each in of_rule] for name, of_rule in heard.items()}
-    assert applications == {"Succeeded": ["Daily"], "Failed": ["Daily", "Watch", "Repairs"]}
+    assert applications == {"Succeeded": ["Daily"], "Failed": ["Daily", "Repairs"]}
+    assert "DeadLetterConfig" not in of_kind(watching, "AWS::Scheduler::Schedule")["WatchSchedule"]["Target"]
 
 
 def test_the_page_says_what_watching_costs() -> None:
     page = (DOCS / "operations.md").read_text().partition("### Watching for losses")[2]
-    assert PROD.pipeline
-    run = PROD.pipeline.workers * WORKER_HOUR * 2.5 / 60
+    run = WATCH_WORKERS * WORKER_HOUR * 2.5 / 60
     stated = [float(dollars) for dollars in re.findall(r"\b(\d{3}\.\d\d)\b", page)]
     costs = [run * HOURS * 60 / minutes for minutes in (5, 8)]
-    assert stated == [round(each, 2) for each in (*costs, PROD.pipeline.workers * WORKER_HOUR * HOURS)]
+    assert stated == [round(each, 2) for each in (*costs, WATCH_WORKERS * WORKER_HOUR * HOURS)]
 
 
 def test_nothing_is_watched_for_where_cloudwatch_is_out_of_reach() -> None:

@@ -22,6 +22,8 @@ from xmtp.worker import XmtpWorkerSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 CHANNELS = (*PROD.channels, Channel.WEBHOOK)
+SERVED = {Channel.APNS, Channel.FCM, Channel.WEBHOOK}
+"""The channels that it has."""
 ROBOT = {"name": "robot", "alert_title": "Robot", "providers": ["fcm"], "own_messages": "deliver"}
 BOTH = {"networks": (STATEMENTS, XMTP), "channels": CHANNELS, "webhook_url": "https://hooks.example.org/"}
 API = {"allowance": {"rules_per_subscription": 500}, "origins": ["https://app.example.org"]}
@@ -87,7 +89,7 @@ def test_its_worker_may_do_exactly_what_it_does(allowed: Mapping[str, Permission
         "dynamodb:Query": {"installations/index/by_keys_due", "installations/index/by_end_due", "rules"},
         "dynamodb:PutItem": {"rules"},
         "dynamodb:BatchWriteItem": {"rules"},
-        "sqs:SendMessage": {*CHANNELS, "cleanup", "late-events", "xmtp-commands-dead"},
+        "sqs:SendMessage": {*SERVED, "cleanup", "late-events", "xmtp-commands-dead"},
         "firehose:PutRecordBatch": {"events"},
     }
 
@@ -96,7 +98,7 @@ def test_its_router_may_keep_installations_and_rules_and_send_codes(allowed: Map
     may = own(allowed["xmtp-router"])
     assert may["dynamodb:UpdateItem"] == {"installations", "subscriptions", "quotas"}
     assert may["dynamodb:DeleteItem"] == {"installations", "subscriptions", "tokens", "rules", "wake_ups"}
-    assert may["sqs:SendMessage"] == {"cleanup", "late-events", *CHANNELS}
+    assert may["sqs:SendMessage"] == {"cleanup", "late-events", *SERVED}
     assert may["secretsmanager:GetSecretValue"] == {"origin"}
 
 
@@ -107,7 +109,7 @@ def test_its_functions_understand_their_environment(template: Template) -> None:
     match = MatchSettings.from_environment(variables(template, "match"))
     assert [match.takes_own(app) for app in (None, "first", "robot")] == [False, False, True]
     worker = XmtpWorkerSettings.from_environment(variables(template, "xmtp-worker"))
-    assert worker.push_queues.keys() == set(CHANNELS)
+    assert worker.push_queues.keys() == SERVED
 
 
 def test_its_one_route_is_for_clients(template: Template) -> None:

@@ -1,12 +1,13 @@
 """`make ledger` prints the tables of docs/cost.md, measured on the real code."""
 
 from bench.figures import report as report_figures
-from tests.ledger import wake_ups
+from tests.ledger import wake_ups, zulip
 from tests.ledger.end_to_end import deployed_stages
 from tests.ledger.whole_bill import beside_naive, measure_all, report
 from tests.match import ledger
 
-WAKE_UP_ROUNDS = 6
+ROUNDS = 6
+"""Of what has a table of its own."""
 
 
 def main() -> None:
@@ -16,8 +17,9 @@ def main() -> None:
     report_figures(beside_naive(measured))
     print("\n" + report(measured))
     with deployed_stages() as stages:
-        woken = wake_ups.measure(stages, rounds=WAKE_UP_ROUNDS)
+        woken, notified = wake_ups.measure(stages, rounds=ROUNDS), zulip.measure(stages, rounds=ROUNDS)
     print("\n" + wake_ups.report(woken))
+    print("\n" + zulip.report(notified))
 
 
 if __name__ == "__main__":

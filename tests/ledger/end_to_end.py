@@ -108,7 +108,7 @@ class EndToEnd:
         receive = partial(sqs.receive_message, QueueUrl=queue_url, MaxNumberOfMessages=BATCH)
         messages = [message for _ in range(receives) for message in receive()["Messages"]]
         records = [received(one["MessageId"], one["Body"], handle=one["ReceiptHandle"]) for one in messages]
-        with redirect_stdout(self.log), _loggers_to(self.log), stopwatch.running() as spent:
+        with redirect_stdout(self.log), loggers_to(self.log), stopwatch.running() as spent:
             assert work(records) == []
         entries = [{"Id": one["MessageId"], "ReceiptHandle": one["ReceiptHandle"]} for one in messages]
         for ten in batched(entries, BATCH, strict=False):
@@ -166,11 +166,11 @@ def _set(patch: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _loggers_to(log: StringIO) -> Iterator[None]:
+def loggers_to(log: StringIO) -> Iterator[None]:
     """A logger keeps the stream that it found when it was made."""
     handlers = [
         handler
-        for service in ("match", "dispatch")
+        for service in ("match", "dispatch", "api")
         for handler in logging.getLogger(service).handlers
         if isinstance(handler, logging.StreamHandler)
     ]

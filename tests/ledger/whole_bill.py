@@ -122,7 +122,7 @@ def amounts(pace: Pace, usage: Usage) -> Amounts:
         dispatch_waiting=usage.dispatch.waiting / count,
         dispatch_processor=usage.dispatch.processor / count,
         logged=logged / count,
-        metrics=len(_metrics(usage.log)) / (MONTH * count),
+        metrics=len(recorded_metrics(usage.log)) / (MONTH * count),
         # X-Ray takes the first request of each second, and at these paces there is no second one.
         traces=FUNCTIONS / count if PROD.tracing else 0,
         sent=usage.sent / count,
@@ -252,7 +252,7 @@ def _platform_bytes() -> int:
     return len("".join(PLATFORM_LINES)) if PROD.invocation_logs else 0
 
 
-def _metrics(log: str) -> set[tuple[str, str]]:
+def recorded_metrics(log: str) -> set[tuple[str, str]]:
     """The metrics that were recorded, by service and name."""
     lines = [json.loads(line) for line in log.splitlines()]
     return {

@@ -13,9 +13,10 @@ from pipeline.generator.day import generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
 from pipeline.lake import EventLake, differences_name
 from pipeline.period import HOUR_MS, Period
-from pipeline.reconcile import Findings, Terms, reconcile
+from pipeline.reconcile import Findings, reconcile
 from pipeline.schemas import EventKind
 from pipeline.session import session
+from pipeline.terms import Terms
 
 DAY = 24 * HOUR_MS
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS

@@ -1,8 +1,12 @@
 """A lake of a few events, written without Spark: as the stream's lines, or committed as Parquet."""
 
 import gzip
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import count
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -28,8 +32,9 @@ from clarion.networks import STATEMENTS, Rule, network
 from clarion.networks.statements import signature
 from clarion.networks.statements.codec import Statement, encode
 from pipeline.columns import file_name
-from pipeline.commits import DataFile, Manifest, commit, data_folder, new_commit, read_manifest, write_parquet
+from pipeline.commits import DataFile, Manifest, commit, data_folder, new_commit, read_manifest, update, write_parquet
 from pipeline.files import filesystem, joined, listed
+from pipeline.lake import EventLake
 from pipeline.lookup import kind_of
 from pipeline.period import HOUR_MS, hour_path
 from pipeline.schemas import SCHEMAS, EventKind
@@ -62,10 +67,8 @@ class SmallLake:
         before, new = read_manifest(self.root, hour), new_commit()
         kinds = dict(before.kinds) if before else {}
         for kind, rows in _by_kind(events).items():
-            folder = data_folder(kind, hour, new)
-            batch = pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(SCHEMAS[EventKind(kind)]))
-            named = batch.rename_columns([file_name(column) for column in batch.column_names])
-            kinds[kind] = (*kinds.get(kind, ()), write_parquet(self.root, folder, [named]))
+            file = _data_file(self.root, EventKind(kind), hour, new, rows)
+            kinds[kind] = (*kinds.get(kind, ()), file)
         manifest = Manifest(hour, new, START, None, (*(before.raw if before else ()), raw), kinds)
         commit(self.root, manifest, before.commit if before else None)
         return manifest
@@ -130,6 +133,23 @@ class Way:
         return {**self._known(), "envelope_id": self.envelope_id}
 
 
+type LakeRow = tuple[Any, ...]
+"""In the order of its kind's columns, of which the first is its time."""
+
+
+def write_rows(
+    lake: EventLake, kind: EventKind, rows: Iterable[LakeRow], arrived: Callable[[LakeRow], int] = itemgetter(0)
+) -> None:
+    """As `EventLake.write`, without Spark: replace the kind in the hours in which any of the rows has `arrived`."""
+    by_hour: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_hour[hour_path(arrived(row))].append(dict(zip(SCHEMAS[kind].names, row, strict=True)))
+    for hour, some in by_hour.items():
+        files = (_data_file(lake.root, kind, hour, new_commit(), some),)
+        update(lake.root, hour, partial(_with_kind, kind=kind, files=files))
+    lake.view.refresh()
+
+
 def statement(number: int, *, sender: int = 1, expires_at: int = (1 << 32) - 1) -> bytes:
     """A signed one of the topic `TOPIC`."""
     unsigned = Statement(expiry=expires_at << 32 | number, topics=(TOPIC,), data=b"hello", channel=None)
@@ -150,6 +170,16 @@ def ruled(key: bytes, to: UUID = PHONE, at: int = START - HOUR_MS) -> RulesChang
     return RulesChanged(
         network=STATEMENTS, at=at, change="added", subscription_id=to, generation=1, revision=1, rules=(rule,)
     )
+
+
+def _data_file(root: str, kind: EventKind, hour: str, new: str, rows: Sequence[Mapping[str, Any]]) -> DataFile:
+    batch = pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(SCHEMAS[kind]))
+    named = batch.rename_columns([file_name(column) for column in batch.column_names])
+    return write_parquet(root, data_folder(kind, hour, new), [named])
+
+
+def _with_kind(known: Manifest, kind: EventKind, files: tuple[DataFile, ...]) -> Manifest:
+    return replace(known, kinds={**known.kinds, kind: files})
 
 
 def _by_kind(events: Iterable[Event]) -> Mapping[str, list[dict[str, Any]]]:

@@ -167,12 +167,59 @@ def test_its_list_follows_a_commit_that_comes_while_it_is_written(s3: RecordedS3
     assert files.read_text(f"{ROOT}/{LIST}") == f"{ROOT}/{second.files[0].path}\n"
 
 
+def in_three_days() -> int:
+    """After the hour's last commit, in UNIX milliseconds."""
+    head = files.s3_client().head_object(Bucket=BUCKET, Key=manifest_path(HOUR))
+    return (int(head["LastModified"].timestamp()) + 3 * 86_400) * 1000
+
+
 def test_what_was_replaced_is_removed(s3: RecordedS3) -> None:
     first, second = made(ROOT, HOUR, 1), made(ROOT, HOUR, 2)
     commit(ROOT, first, None)
     commit(ROOT, second, first.commit)
-    in_three_days = int(
-        files.s3_client().head_object(Bucket=BUCKET, Key=manifest_path(HOUR))["LastModified"].timestamp()
-    )
-    assert vacuum(ROOT, ["push"], (in_three_days + 3 * 86_400) * 1000) == [first.files[0].path]
+    assert vacuum(ROOT, ["push"], in_three_days()) == [first.files[0].path]
     assert values(ROOT) == [2]
+
+
+def test_a_list_that_was_not_written_after_its_commit_is_before_what_it_names_is_removed(s3: RecordedS3) -> None:
+    first, second = made(ROOT, HOUR, 1), made(ROOT, HOUR, 2)
+    commit(ROOT, first, None)
+    stale = files.read_text(f"{ROOT}/{LIST}")
+    assert stale
+    commit(ROOT, second, first.commit)
+    files.write_text(f"{ROOT}/{LIST}", stale)
+    s3.requests.clear()
+    assert vacuum(ROOT, ["push"], in_three_days()) == [first.files[0].path]
+    assert files.read_text(f"{ROOT}/{LIST}") == f"{ROOT}/{second.files[0].path}\n"
+    assert s3.writes() == [("PUT", f"/{BUCKET}/{LIST}"), ("POST", f"/{BUCKET}")]
+
+
+def keys() -> list[str]:
+    return [each["Key"] for each in files.s3_client().list_objects_v2(Bucket=BUCKET).get("Contents", [])]
+
+
+def test_files_are_removed_a_thousand_at_a_time_and_leave_no_object_for_their_folder(s3: RecordedS3) -> None:
+    paths = [f"push/{number}/{number}.parquet" for number in range(3)]
+    for path in paths:
+        files.write_text(f"{ROOT}/{path}", "data")
+    s3.requests.clear()
+    gone = [f"push/{number}/gone" for number in range(files.REMOVED_AT_ONCE)]
+    files.remove(ROOT, [*paths, *gone])
+    assert s3.writes() == [("POST", f"/{BUCKET}")] * 2
+    assert keys() == []
+
+
+def test_of_a_root_below_the_bucket_s_nothing_else_is_removed(s3: RecordedS3) -> None:
+    for root in (ROOT, f"{ROOT}/below"):
+        files.write_text(f"{root}/push/one", "data")
+    files.remove(f"{ROOT}/below", ["push/one"])
+    assert keys() == ["push/one"]
+
+
+def test_what_s3_refuses_to_remove_is_an_error(s3: RecordedS3) -> None:
+    """S3 says so within an answer that is no error, as where a grant is missing."""
+    refused = {"Errors": [{"Key": "push/one", "Code": "AccessDenied"}]}
+    events = files.s3_client().meta.events
+    events.register("after-call.s3.DeleteObjects", lambda parsed, **_: parsed.update(refused))
+    with pytest.raises(OSError, match="AccessDenied for push/one"):
+        files.remove(ROOT, ["push/one"])

@@ -8,7 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.commits import DataFile, Manifest, data_folder, manifest_path, read_manifest, update, write_parquet
+from pipeline.commits import (
+    DataFile,
+    LakeView,
+    Manifest,
+    data_folder,
+    manifest_path,
+    read_manifest,
+    update,
+    write_parquet,
+)
 from pipeline.completeness import incomplete_hours
 from pipeline.due import CATCH_UP_DAYS, due_days
 from pipeline.generator.plan import Plan
@@ -51,7 +60,7 @@ def lake(tmp_path: Path) -> Path:
 
 
 def reasons(root: Path, period: Period = PERIOD, *, now: int = NOW, provisional: bool = False) -> dict[str, str]:
-    return dict(incomplete_hours(str(root), period, now, provisional=provisional))
+    return dict(incomplete_hours(LakeView(str(root)), period, now, provisional=provisional))
 
 
 def manifest(root: Path, hour: str) -> Manifest:
@@ -121,7 +130,7 @@ def test_an_hour_that_can_not_be_judged_is_named_with_the_reason(lake: Path, fla
 
 
 def test_a_made_up_day_that_was_compacted_is_complete(day: EventLake, plan: Plan) -> None:
-    assert incomplete_hours(day.root, plan.period, plan.period.end + DAY_MS) == []
+    assert incomplete_hours(LakeView(day.root), plan.period, plan.period.end + DAY_MS) == []
 
 
 @pytest.mark.parametrize("name", [".file.jsonl.crc", "_SUCCESS"])
@@ -181,31 +190,31 @@ def days(tmp_path: Path) -> Path:
 
 def test_only_yesterday_is_due_after_a_night_that_went_well(days: Path) -> None:
     (days / manifest_path(differences_name(day(0)))).unlink()
-    assert due_days(str(days), day(0)) == ([day(0)], [])
+    assert due_days(LakeView(str(days)), day(0)) == ([day(0)], [])
 
 
 def test_days_that_two_failed_nights_left_are_due(days: Path) -> None:
     for back in range(3):
         (days / manifest_path(differences_name(day(back)))).unlink()
-    assert due_days(str(days), day(0)) == ([day(2), day(1), day(0)], [])
+    assert due_days(LakeView(str(days)), day(0)) == ([day(2), day(1), day(0)], [])
 
 
 def test_a_day_is_due_again_once_something_of_it_has_been_committed_since(days: Path) -> None:
     change(days, hour_path(day(3).start + HOUR_MS), sealed_at=NOW)
-    assert due_days(str(days), day(0)) == ([], [])
+    assert due_days(LakeView(str(days)), day(0)) == ([], [])
     change(days, hour_path(day(3).start + HOUR_MS), sealed_at=NOW + 1)
-    assert due_days(str(days), day(0)) == ([day(3)], [])
+    assert due_days(LakeView(str(days)), day(0)) == ([day(3)], [])
 
 
 def test_days_that_were_missed_for_too_long_are_named(days: Path) -> None:
     for back in range(CATCH_UP_DAYS + 2):
         (days / manifest_path(differences_name(day(back)))).unlink()
-    due, overdue = due_days(str(days), day(0))
+    due, overdue = due_days(LakeView(str(days)), day(0))
     assert due == [day(back) for back in range(CATCH_UP_DAYS)][::-1]
     assert overdue == [day(CATCH_UP_DAYS + 1), day(CATCH_UP_DAYS)]
 
 
 def test_days_before_anything_arrived_are_not_due(tmp_path: Path) -> None:
     arrive(tmp_path, hour_path(day(1).start))
-    assert due_days(str(tmp_path), day(0)) == ([day(1), day(0)], [])
-    assert due_days(str(tmp_path / "empty"), day(0)) == ([day(0)], [])
+    assert due_days(LakeView(str(tmp_path)), day(0)) == ([day(1), day(0)], [])
+    assert due_days(LakeView(str(tmp_path / "empty")), day(0)) == ([day(0)], [])

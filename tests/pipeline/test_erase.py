@@ -14,7 +14,7 @@ from pyarrow import parquet as pq
 from clarion.decisions import PushDecision
 from clarion.deliveries import DeliveryRecord, pack
 from pipeline.__main__ import main
-from pipeline.commits import CommitConflict, Manifest, commit, new_commit, read_manifest, write_parquet
+from pipeline.commits import CommitConflict, LakeView, Manifest, commit, new_commit, read_manifest, write_parquet
 from pipeline.completeness import incomplete_hours
 from pipeline.erase.run import Erased, ErasureJournal, erase
 from pipeline.explain.request import ExplainRequest, explain
@@ -101,7 +101,7 @@ def test_an_hour_that_had_nothing_else_can_still_be_judged(tmp_path: Path) -> No
     assert after
     assert (after.lines, after.counted) == (0, 0)
     hour = Period(hour_start(HOUR), hour_start(HOUR) + 1)
-    assert HOUR not in {each.hour for each in incomplete_hours(lake.root, hour, START)}
+    assert HOUR not in {each.hour for each in incomplete_hours(LakeView(lake.root), hour, START)}
 
 
 def test_a_compaction_that_began_before_loses_its_race(lake: SmallLake) -> None:
@@ -154,6 +154,22 @@ def test_what_a_commit_has_left_out_is_removed_at_once(lake: SmallLake) -> None:
     assert run(lake).removed["push"] == 2
     assert old.path not in listed(lake.root, "push")
     assert holding(lake) == []
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_file_that_has_expired_before_its_manifest_holds_nobody(lake: SmallLake, *, dry_run: bool) -> None:
+    """A late line has brought the hour another commit, whose manifest is younger than the first files."""
+    late = Way(START, 2)
+    lake.commit(late.notification(), late.push(), at=START)
+    manifest = read_manifest(lake.root, HOUR)
+    assert manifest
+    expired = [manifest.kinds[kind][0].path for kind in ("notification", "push")]
+    for path in (*expired, manifest.raw[0].path):
+        (Path(lake.root) / path).unlink()
+    kinds = {"notification": 1, "push": 1}
+    ruled = {"events": 4, "rules": 1, "subscription": 1}
+    assert run(lake, dry_run=dry_run).removed == kinds | ruled
+    assert bool(holding(lake)) == dry_run
 
 
 @pytest.mark.parametrize("name", ["snapshots/subscription/day=2026-11-20", "differences/from=1/to=2", "replays/run=1"])

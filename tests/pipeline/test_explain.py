@@ -19,6 +19,7 @@ from pipeline.explain.explanation import Explanation
 from pipeline.explain.request import ExplainRequest, explain
 from pipeline.lookup import Lookup
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
+from pipeline.plans import run_name
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, statement, subscribed
 from tests.xmtp import Inbox
 
@@ -307,8 +308,9 @@ def test_what_a_replay_has_sent_again_is_right_since(lake: SmallLake) -> None:
     lake.commit(way.observed(), way.envelope(), way.notification(), way.push(latency_ms=100_000_000))
     assert founds(explained(lake, way.envelope_id)) == [["late"]]
     plan = pa.RecordBatch.from_pydict({"receipt": [str(way.receipt)], "subscription_id": [str(PHONE)]})
-    kinds = {"replays": (write_parquet(lake.root, "replays", [plan]),)}
-    commit(lake.root, Manifest("replays", new_commit(), kinds=kinds), None)
+    name = run_name("000001")
+    kinds = {name: (write_parquet(lake.root, name, [plan]),)}
+    commit(lake.root, Manifest(name, new_commit(), START, kinds=kinds), None)
     assert founds(explained(lake, way.envelope_id)) == [["right"]]
 
 

@@ -12,7 +12,7 @@ from clarion.events import LimitsLoaded
 from clarion.networks import STATEMENTS
 from pipeline import arguments
 from pipeline.cli import JOBS, main
-from pipeline.commits import manifest_path, read_manifest
+from pipeline.commits import LakeView, manifest_path, read_manifest
 from pipeline.compact import compact
 from pipeline.due import is_judged
 from pipeline.lake import EventLake
@@ -103,5 +103,5 @@ def test_two_nights_that_failed_are_made_up_for(spark: SparkSession, tmp_path: P
     now = instant_text(START + 2 * DAY_MS + 2 * HOUR_MS)
     wanted = arguments.parse(["daily", "--strict", "--lake", lake.root, "--now", now])
     assert JOBS["daily"](lake, wanted) == 1
-    assert [is_judged(lake.root, day) for day in days] == [True, True]
+    assert [is_judged(LakeView(lake.root), day) for day in days] == [True, True]
     assert list(Path(lake.root).glob(f"reports/from={days[0].start}/*/report.html"))

@@ -17,12 +17,13 @@ from pipeline.compact import compact
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import Faults, Plan
 from pipeline.generator.traffic import AGES, EARLIER
-from pipeline.lake import EventLake, differences_name, hour_columns
+from pipeline.lake import EventLake, differences_name
 from pipeline.late import changed_days
 from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
-from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.schemas import EventKind
 from pipeline.snapshots import day_of, read_snapshot, snapshot_days
 from tests.pipeline.conftest import copied
+from tests.pipeline.small_lake import write_rows
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
 TODAY = day_of(START)
@@ -116,8 +117,7 @@ def test_a_day_of_which_nothing_more_has_come_is_not_judged_again(again: EventLa
 def test_a_day_is_judged_again_if_a_rule_of_then_becomes_known(again: EventLake, tmp_path: Path) -> None:
     lake = copied(again, tmp_path)
     rule = (START + HOUR_MS, STATEMENTS, "added", "s", 1, 1, [(b"key", None, None)])
-    line = lake.spark.createDataFrame([rule], SCHEMAS[EventKind.RULES])
-    lake.write(EventKind.RULES, line.select("*", *hour_columns(F.lit(LATER + HOUR_MS))))
+    write_rows(lake, EventKind.RULES, [rule], lambda _: LATER + HOUR_MS)
     assert changed_days(lake, day_of(LATER - DAY_MS), LATER + 2 * HOUR_MS) == [TODAY]
 
 

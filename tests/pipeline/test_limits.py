@@ -4,7 +4,6 @@ import json
 import re
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -22,11 +21,13 @@ from pipeline.cli import JOBS
 from pipeline.completeness import declare_complete
 from pipeline.generator.day import generate
 from pipeline.generator.plan import Plan
-from pipeline.lake import EventLake, hour_columns
+from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, LimitSpan, limit_history
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, instant_text
-from pipeline.reconcile import Terms, reconcile, with_caps
-from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.reconcile import reconcile, with_caps
+from pipeline.schemas import EventKind
+from pipeline.terms import Terms
+from tests.pipeline.small_lake import LakeRow, write_rows
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 PERIOD, NOW = Period(START, START + HOUR_MS), START + 2 * HOUR_MS
@@ -36,15 +37,8 @@ KEY = key_of(KEYS[0], TOPIC)
 DEFAULT = network(STATEMENTS).limit
 DECIDED_MS = 20
 
-type Row = tuple[object, ...]
 
-
-def write(lake: EventLake, kind: EventKind, rows: list[Any]) -> None:
-    frame = lake.spark.createDataFrame(rows, SCHEMAS[kind])
-    lake.write(kind, frame.select("*", *hour_columns(F.col("at"))))
-
-
-def loaded(at: int, limit: Limit | None, cap: Limit = SUBSCRIPTION_CAP) -> Row:
+def loaded(at: int, limit: Limit | None, cap: Limit = SUBSCRIPTION_CAP) -> LakeRow:
     values = (limit.count, limit.window, limit.cooldown) if limit else (None, None, None)
     return (at, STATEMENTS, *values, cap.count, cap.window)
 
@@ -52,7 +46,7 @@ def loaded(at: int, limit: Limit | None, cap: Limit = SUBSCRIPTION_CAP) -> Row:
 def test_limits_hold_until_others_are_loaded(lake: EventLake) -> None:
     other = Limit(30, 60_000, 7_000)
     assert DEFAULT
-    write(lake, EventKind.LIMITS, [
+    write_rows(lake, EventKind.LIMITS, [
         loaded(START, DEFAULT), loaded(START + 1, DEFAULT), loaded(START + 5, other), loaded(START + 9, other),
         loaded(START + 20, None), loaded(NOW, DEFAULT),
     ])  # fmt: skip
@@ -82,26 +76,26 @@ def refused(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ev
     statements = [sign(Statement(0xFFFFFFFF << 32 | number, (TOPIC,), b"hi"), KEYS) for number in range(5)]
     receipts = [str(UUID(int=number)) for number in range(5)]
     shown = list(zip(times, receipts, statements, words, strict=True))
-    write(lake, EventKind.OBSERVED, [(at, STATEMENTS, who, at, one.encoded, None) for at, who, one, _ in shown])
-    write(lake, EventKind.ENVELOPE, [
+    write_rows(lake, EventKind.OBSERVED, [(at, STATEMENTS, who, at, one.encoded, None) for at, who, one, _ in shown])
+    write_rows(lake, EventKind.ENVELOPE, [
         (at + DECIDED_MS, STATEMENTS, who, one.hash, "matched", at, KEYS[0], None) for at, who, one, _ in shown
     ])  # fmt: skip
-    write(lake, EventKind.NOTIFICATION, [
+    write_rows(lake, EventKind.NOTIFICATION, [
         (at + DECIDED_MS, STATEMENTS, who, one.hash, word, SUBSCRIPTION, CLIENT, "fcm", KEYS[0], KEY, 1, at, True, None)
         for at, who, one, word in shown
     ])  # fmt: skip
-    write(lake, EventKind.PUSH, [
+    write_rows(lake, EventKind.PUSH, [
         (at + 99, STATEMENTS, who, one.hash, "delivered", "notification", SUBSCRIPTION, "fcm", 1, 99, 200, None, None)
         for at, who, one, word in shown if word == "queued"
     ])  # fmt: skip
-    write(lake, EventKind.SUBSCRIPTION, [(1, STATEMENTS, SUBSCRIPTION, CLIENT, "fcm", "active", None, 1, 1)])
+    write_rows(lake, EventKind.SUBSCRIPTION, [(1, STATEMENTS, SUBSCRIPTION, CLIENT, "fcm", "active", None, 1, 1)])
     return lake
 
 
 def given(lake: EventLake, limit: Limit | None, condition_digest: bytes | None = None) -> None:
     """In place of what was given before."""
-    write(lake, EventKind.LIMITS, [loaded(START - DAY_MS, limit)])
-    write(lake, EventKind.RULES, [(1, STATEMENTS, "added", SUBSCRIPTION, 1, 1, [(KEY, None, condition_digest)])])
+    write_rows(lake, EventKind.LIMITS, [loaded(START - DAY_MS, limit)])
+    write_rows(lake, EventKind.RULES, [(1, STATEMENTS, "added", SUBSCRIPTION, 1, 1, [(KEY, None, condition_digest)])])
 
 
 def test_a_refusal_is_lawful_by_the_limit_that_the_deployment_has(refused: EventLake) -> None:

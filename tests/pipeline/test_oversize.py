@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 import sr25519
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from clarion.messages import EnvelopeMessage
 from clarion.networks import STATEMENTS
@@ -17,11 +16,13 @@ from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from clarion.storage import OVERSIZE_PREFIX
 from pipeline import replay
-from pipeline.lake import EventLake, hour_columns
+from pipeline.lake import EventLake
 from pipeline.period import HOUR_MS, Period
-from pipeline.reconcile import Terms, reconcile
-from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.reconcile import reconcile
+from pipeline.schemas import EventKind
+from pipeline.terms import Terms
 from pipeline.verify import fetched
+from tests.pipeline.small_lake import write_rows
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 PERIOD, NOW = Period(START, START + HOUR_MS), START + 2 * HOUR_MS
@@ -54,18 +55,13 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Event
     observed: list[Any] = [(AT, STATEMENTS, receipt, AT, None, place(receipt)) for receipt in (KEPT, GONE, DECIDED)]
     observed += [(AT, STATEMENTS, receipt, AT, twice.encoded, None) for receipt in (FIRST, SECOND)]
     large = states(2)
-    _write(lake, EventKind.OBSERVED, observed)
-    _write(lake, EventKind.ENVELOPE, [_decided(DECIDED, large), _decided(SECOND, twice)])
-    _write(lake, EventKind.NOTIFICATION, [_queued(DECIDED, large), _queued(SECOND, twice)])
-    _write(lake, EventKind.PUSH, [_pushed(DECIDED, large), _pushed(SECOND, twice)])
-    _write(lake, EventKind.SUBSCRIPTION, [(1, STATEMENTS, SUBSCRIPTION, CLIENT, "fcm", "active", None, 1, 1)])
-    _write(lake, EventKind.RULES, [(1, STATEMENTS, "added", SUBSCRIPTION, 1, 1, [(KEY, None, None)])])
+    write_rows(lake, EventKind.OBSERVED, observed)
+    write_rows(lake, EventKind.ENVELOPE, [_decided(DECIDED, large), _decided(SECOND, twice)])
+    write_rows(lake, EventKind.NOTIFICATION, [_queued(DECIDED, large), _queued(SECOND, twice)])
+    write_rows(lake, EventKind.PUSH, [_pushed(DECIDED, large), _pushed(SECOND, twice)])
+    write_rows(lake, EventKind.SUBSCRIPTION, [(1, STATEMENTS, SUBSCRIPTION, CLIENT, "fcm", "active", None, 1, 1)])
+    write_rows(lake, EventKind.RULES, [(1, STATEMENTS, "added", SUBSCRIPTION, 1, 1, [(KEY, None, None)])])
     return lake
-
-
-def _write(lake: EventLake, kind: EventKind, rows: list[Any]) -> None:
-    frame = lake.spark.createDataFrame(rows, SCHEMAS[kind])
-    lake.write(kind, frame.select("*", *hour_columns(F.col("at"))))
 
 
 def _decided(receipt: str, statement: Statement) -> tuple[object, ...]:
@@ -99,7 +95,7 @@ def test_what_was_observed_and_never_decided_is_missing_and_nothing_else_is(foun
 def test_a_large_envelope_is_replayed_by_its_location(lake: EventLake, found: DataFrame) -> None:
     planned = replay.plan(lake, found, PERIOD, NOW, dry_run=False)
     assert (planned.notifications, planned.messages, planned.expired) == (1, 1, 0)
-    [row] = lake.plans().collect()
+    [row] = lake.plans(since=0).collect()
     message = EnvelopeMessage.model_validate_json(row["message"])
     assert (str(message.receipt), message.location, message.raw) == (KEPT, place(KEPT), None)
 

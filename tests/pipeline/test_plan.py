@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake
-from pipeline.reconcile import Terms, reconcile
+from pipeline.reconcile import reconcile
+from pipeline.terms import Terms
 from tests.pipeline.conftest import NOW
 
 
@@ -28,8 +30,10 @@ def nodes(plan: Any, seen: set[int]) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def shape(day: EventLake, plan: Plan) -> Counter[str]:
-    """Of a plan that is made now: a job that has ended since the day was judged has released what it persists."""
-    findings = reconcile(day, plan.period, NOW, Terms())
+    """What is kept is persisted here, so that the plan still shows where it comes from."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.reconcile.kept", DataFrame.persist)
+        findings = reconcile(day, plan.period, NOW, Terms())
     return Counter(nodes(findings.differences._jdf.queryExecution().executedPlan(), set()))
 
 

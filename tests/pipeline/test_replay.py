@@ -1,5 +1,6 @@
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,12 +9,16 @@ from pyspark.sql import functions as F
 
 from clarion.channels import CHANNELS
 from clarion.messages import EnvelopeMessage, PushMessage, RemainderMessage, read_match_message
-from clarion.networks import NETWORKS
+from clarion.networks import STATEMENTS, XMTP
 from pipeline import replay
 from pipeline.generator.plan import Plan
-from pipeline.lake import REPLAYS, EventLake
+from pipeline.lake import EventLake
+from pipeline.plans import run_name
 from pipeline.schemas import PLAN
+from tests.pipeline.conftest import NOW
 
+FOLLOWED = STATEMENTS, XMTP
+"""The networks that show envelopes."""
 QUEUES = {replay.ENVELOPES: "envelopes", **{str(channel): str(channel) for channel in CHANNELS}}
 QUICK = 1e9
 
@@ -42,7 +47,7 @@ def lost(differences: DataFrame) -> set[tuple[str, str]]:
 
 
 def send(lake: EventLake, queues: Queues) -> int:
-    return replay.send(lake, queues, QUEUES, QUICK, lambda _: None)  # type: ignore[arg-type] # speaks as much of SQS as is needed
+    return _send(lake, queues, QUICK, lambda _: None)
 
 
 @pytest.mark.usefixtures("adaptive")
@@ -69,10 +74,10 @@ def test_a_replay_sends_each_loss_once_even_if_it_is_stopped_and_run_again(
     to_match = [read_match_message(body) for url, body in sent if url == "envelopes"]
     whole = [one for one in to_match if isinstance(one, EnvelopeMessage)]
     envelopes = {str(one.receipt) for one in whole}
-    assert {one.network for one in whole} == {*NETWORKS}
+    assert {one.network for one in whole} == {*FOLLOWED}
     pushes = [(url, PushMessage.model_validate_json(body)) for url, body in sent if url != "envelopes"]
     assert all(url == push.channel for url, push in pushes)
-    assert {push.network for _, push in pushes} == {*NETWORKS}
+    assert {push.network for _, push in pushes} == {*FOLLOWED}
     pushed = {(str(push.receipt), str(push.subscription_id)) for _, push in pushes}
     asked = {(str(one.receipt), *one.subscription_ids) for one in to_match if isinstance(one, RemainderMessage)}
     assert not pushed & asked
@@ -93,22 +98,27 @@ def test_what_has_expired_is_left(
 
 
 def test_a_replay_keeps_to_its_rate_and_a_second_run_sends_nothing(lake: EventLake) -> None:
-    rows = [("run", place, f"r{place}", "s", "fcm", f"message {place}") for place in range(3 * replay.BATCH)]
-    lake.write_named(REPLAYS, lake.spark.createDataFrame(rows, PLAN))
+    rows = [(place, f"r{place}", "s", "fcm", f"message {place}") for place in range(3 * replay.BATCH)]
+    lake.write_named(run_name("000001"), lake.spark.createDataFrame(rows, PLAN), NOW)
     queues, reported = Queues(), list[int]()
     begun = time.monotonic()
-    sent = replay.send(lake, queues, QUEUES, 10 * replay.BATCH, reported.append)  # type: ignore[arg-type] # as above
+    sent = _send(lake, queues, 10 * replay.BATCH, reported.append)
     assert (sent, reported) == (30, [10, 20, 30])
     assert queues.sent == [("fcm", f"message {place}") for place in range(30)]
     assert all(at - begun >= 0.1 * number for number, at in enumerate(queues.called_at))
     assert send(lake, queues) == 0
 
 
+def _send(lake: EventLake, queues: Queues, per_second: float, report: Callable[[int], None]) -> int:
+    # It speaks as much of SQS as is needed.
+    return replay.send(lake, queues, QUEUES, now=NOW, per_second=per_second, report=report)  # type: ignore[arg-type]
+
+
 def _unplanned(lake: EventLake) -> EventLake:
     """The same lake without any plans."""
 
     class Unplanned(EventLake):
-        def plans(self) -> DataFrame:
-            return super().plans().where(F.lit(False))
+        def plans(self, since: int) -> DataFrame:
+            return super().plans(since).where(F.lit(False))
 
     return Unplanned(lake.spark, lake.root)

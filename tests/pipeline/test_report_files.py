@@ -7,11 +7,11 @@ import pytest
 
 from clarion.limiter import Limit
 from pipeline import environment
-from pipeline.commits import Manifest, commit
+from pipeline.commits import LakeView, Manifest, commit
 from pipeline.files import write_text
 from pipeline.limits import LimitHistory, LimitSpan
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, hour_path
-from pipeline.report_files import earlier, read_tables, report_folder, write_tables
+from pipeline.report_files import earlier, read_tables, report_name, write_tables
 
 START = 1_795_132_800_000
 TODAY = Period(START, START + DAY_MS)
@@ -34,17 +34,17 @@ def test_tables_are_read_as_they_were_written(lake: str) -> None:
 def test_a_later_report_leaves_nothing_of_the_one_before(lake: str) -> None:
     """Without `differences`, nobody has compared."""
     write_tables(lake, TODAY, TABLES)
-    write_text(f"{lake}/{report_folder(TODAY)}/report.html", "the page")
+    write_text(f"{lake}/{report_name(TODAY)}/report.html", "the page")
     write_tables(lake, TODAY, {"notifications": TABLES["notifications"]})
     assert (read_tables(lake, TODAY) or {}).keys() == {"notifications"}
-    assert Path(lake, report_folder(TODAY), "report.html").exists()
+    assert Path(lake, report_name(TODAY), "report.html").exists()
 
 
 def test_the_week_has_each_day_and_says_which_has_no_report(lake: str) -> None:
     yesterday = Period(START - DAY_MS, START)
     write_tables(lake, yesterday, TABLES)
     # A report of an older form has a folder for each table.
-    write_text(f"{lake}/{report_folder(Period(START - 2 * DAY_MS, START - DAY_MS))}/funnel/part-0.parquet", "")
+    write_text(f"{lake}/{report_name(Period(START - 2 * DAY_MS, START - DAY_MS))}/funnel/part-0.parquet", "")
     days = list(earlier(lake, TODAY))
     assert [start for start, _ in days] == [START - day * DAY_MS for day in range(6, 0, -1)]
     assert [tables is not None for _, tables in days] == [False] * 5 + [True]
@@ -55,7 +55,7 @@ def test_an_hour_that_is_missing_or_not_over_cannot_be_judged(lake: str) -> None
     first, second, third = (hour_path(START + place * HOUR_MS) for place in range(3))
     commit(lake, Manifest(first, "a", sealed_at=START + 2 * HOUR_MS, counted=0), None)
     commit(lake, Manifest(second, "b", counted=0), None)
-    table = environment.hours(lake, Period(START, START + 2 * HOUR_MS), START + DAY_MS, provisional=False)
+    table = environment.hours(LakeView(lake), Period(START, START + 2 * HOUR_MS), START + DAY_MS, provisional=False)
     assert table.to_pylist() == [
         {"hour": first, "lines": 0, "sealed_at": START + 2 * HOUR_MS, "problem": None},
         {"hour": second, "lines": 0, "sealed_at": None, "problem": "it was not over when it was compacted"},
@@ -65,8 +65,8 @@ def test_an_hour_that_is_missing_or_not_over_cannot_be_judged(lake: str) -> None
 
 def test_the_newest_hour_is_that_of_the_last_commit_if_it_is_not_old(lake: str) -> None:
     commit(lake, Manifest(hour_path(START), "a"), None)
-    assert environment.newest(lake, START + DAY_MS) == hour_path(START)
-    assert environment.newest(lake, START + 3 * DAY_MS) is None
+    assert environment.newest(LakeView(lake), START + DAY_MS) == hour_path(START)
+    assert environment.newest(LakeView(lake), START + 3 * DAY_MS) is None
 
 
 def test_limits_are_those_that_were_in_force_in_the_period() -> None:

@@ -9,15 +9,18 @@ from moto import mock_aws
 from pynamodb.connection import Connection
 
 from clarion.channels import Channel
+from clarion.endings import Death, declare_dead
 from clarion.event_log import EventLog, EventWriter
-from clarion.networks import STATEMENTS
-from clarion.subscriptions import Registration, register
+from clarion.networks import STATEMENTS, ZULIP
+from clarion.subscriptions import Registration, move, register
 from clarion.tables import MODELS, Subscription, Token, bind
-from pipeline.lake import EventLake, hour_columns
+from pipeline.arguments import parse
+from pipeline.lake import EventLake
 from pipeline.period import DAY_MS
 from pipeline.retire import RetireAfter, RetireStopped, listed, retire
-from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.schemas import EventKind
 from tests.events import SETTINGS, event_log
+from tests.pipeline.small_lake import write_rows
 
 NOW = 1_790_000_000_000
 CLIENT = bytes(32)
@@ -45,36 +48,76 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
         yield Connection(region="us-east-1")
 
 
-def write(lake: EventLake, kind: EventKind, rows: list[tuple[object, ...]]) -> None:
-    frame = lake.spark.createDataFrame(rows, SCHEMAS[kind])
-    lake.write(kind, frame.select("*", *hour_columns(frame["at"])))
-
-
 def state(at: int, who: str, status: str) -> tuple[object, ...]:
     return (at, STATEMENTS, who, CLIENT, "fcm", status, None, 1, 1)
 
 
 def test_only_the_long_dead_and_the_long_idle_are_listed(lake: EventLake) -> None:
     old = NOW - 200 * DAY_MS
-    write(lake, EventKind.SUBSCRIPTION, [
+    write_rows(lake, EventKind.SUBSCRIPTION, [
         state(NOW - 31 * DAY_MS, "dead", "invalid"), state(NOW - 29 * DAY_MS, "dying", "invalid"),
         state(old, "idle", "active"), state(old, "matched", "active"), state(old, "ruled", "active"),
         state(NOW - DAY_MS, "new", "active"), state(old, "gone", "removed"),
         state(NOW - 31 * DAY_MS, "unproven", "expired"), state(NOW - 31 * DAY_MS, "waiting", "pending"),
     ])  # fmt: skip
-    write(lake, EventKind.RULES, [(NOW - DAY_MS, STATEMENTS, "added", "ruled", 1, 2, [(CLIENT, None, None)])])
-    write(lake, EventKind.NOTIFICATION, [
+    write_rows(lake, EventKind.RULES, [(NOW - DAY_MS, STATEMENTS, "added", "ruled", 1, 2, [(CLIENT, None, None)])])
+    write_rows(lake, EventKind.NOTIFICATION, [
         (NOW - DAY_MS, STATEMENTS, "r", CLIENT, "queued", "matched", CLIENT, "fcm", CLIENT, CLIENT, *[None] * 4),
     ])  # fmt: skip
     found = {row["subscription_id"]: row["why"] for row in listed(lake, NOW, AFTER).collect()}
     assert found == {"dead": "dead", "unproven": "dead", "idle": "idle"}
 
 
+def test_what_a_server_pushes_to_is_not_idle(lake: EventLake) -> None:
+    old = NOW - 200 * DAY_MS
+    write_rows(lake, EventKind.SUBSCRIPTION, [
+        (old, ZULIP, who, CLIENT, "fcm", "active", None, 1, 1) for who in ("pushed", "woken", "pushed long ago")
+    ])  # fmt: skip
+    write_rows(lake, EventKind.PUSH, [
+        (at, ZULIP, "r", CLIENT, "delivered", purpose, who, "fcm", 1, 9, *[None] * 3)
+        for at, who, purpose in (
+            (NOW - DAY_MS, "pushed", "direct"),
+            (NOW - DAY_MS, "woken", "wake_up"),
+            (NOW - 190 * DAY_MS, "pushed long ago", "direct"),
+        )
+    ])  # fmt: skip
+    assert {row["subscription_id"] for row in listed(lake, NOW, AFTER).collect()} == {"woken", "pushed long ago"}
+
+
+def test_what_has_ended_stays_for_as_long_as_it_may_be_dead(lake: EventLake) -> None:
+    write_rows(lake, EventKind.SUBSCRIPTION, [state(NOW - 2 * DAY_MS, "ended", "invalid")])
+    assert not listed(lake, NOW, RetireAfter(dead=3, idle=0)).collect()
+    assert [row["why"] for row in listed(lake, NOW, RetireAfter(dead=2, idle=0)).collect()] == ["dead"]
+
+
+def test_one_that_lives_again_under_its_id_stays(lake: EventLake, connection: Connection) -> None:
+    device = Registration(ZULIP, CLIENT, Channel.FCM, "token", subscription_id=str(UUID(int=7)))
+    made = register(connection, device, now=NOW - 40 * DAY_MS)
+    assert isinstance(made, Subscription)
+    [ended] = declare_dead(connection, made, Death("UNREGISTERED", NOW - 31 * DAY_MS))
+    write_rows(lake, EventKind.SUBSCRIPTION, [
+        (NOW - 31 * DAY_MS, ZULIP, ended.subscription_id, CLIENT, "fcm", "invalid", "UNREGISTERED", 2, 2)
+    ])  # fmt: skip
+    found = listed(lake, NOW, AFTER).persist()
+    assert found.count() == 1
+    assert isinstance(move(connection, ended, device, now=NOW), Subscription)
+
+    assert retire(found, connection, event_log(), NOW, lambda _: None) == 0
+
+    assert [row.subscription_id for row in Token.scan()] == [ended.subscription_id]
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "a"])
+def test_nothing_is_removed_within_a_day_of_its_end(days: str) -> None:
+    with pytest.raises(SystemExit):
+        parse(["retire", "--lake", "lake", "--dead-days", days])
+
+
 def test_they_are_removed_as_by_the_api_unless_touched_since(lake: EventLake, connection: Connection) -> None:
     registrations = [Registration(STATEMENTS, CLIENT, Channel.FCM, f"token-{number}") for number in range(3)]
     rows = [register(connection, one, now=NOW - 200 * DAY_MS) for one in registrations]
     ids = [row.subscription_id for row in rows if isinstance(row, Subscription)]
-    write(
+    write_rows(
         lake, EventKind.SUBSCRIPTION, [state(NOW - 200 * DAY_MS, subscription_id, "active") for subscription_id in ids]
     )
     Subscription(ids[0]).update([Subscription.updated_at.set(NOW - DAY_MS)])
@@ -94,7 +137,7 @@ def test_a_removal_whose_events_are_lost_is_named_and_the_last_one(lake: EventLa
         for number in range(2)
     ]
     made = [row for row in rows if isinstance(row, Subscription)]
-    write(lake, EventKind.SUBSCRIPTION, [
+    write_rows(lake, EventKind.SUBSCRIPTION, [
         (1, STATEMENTS, row.subscription_id, row.client_id, "fcm", "active", None, 1, 1) for row in made
     ])  # fmt: skip
     with pytest.raises(RetireStopped, match=made[0].subscription_id):

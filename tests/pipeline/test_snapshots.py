@@ -11,25 +11,26 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.commits import update
+from pipeline.commits import DataFile, update
 from pipeline.known import MARGIN_MS, known, write_snapshots
-from pipeline.lake import EventLake, hour_columns
+from pipeline.lake import EventLake
 from pipeline.limits import limit_history
-from pipeline.period import DAY_MS, FOREVER, HOUR_MS, hour_path
+from pipeline.period import DAY_MS, FOREVER, HOUR_MS, SNAPSHOT_DAYS, hour_path
 from pipeline.rules import in_force, latest_subscriptions, rule_changes
-from pipeline.schemas import SCHEMAS, EventKind
-from pipeline.snapshots import KEPT_DAYS, day_of, prune, read_snapshot, snapshot_days, snapshot_name, write_day
+from pipeline.schemas import EventKind
+from pipeline.snapshots import day_of, prune, read_snapshot, snapshot_days, snapshot_name, write_day
 from pipeline.state import STATES, last_rules
 from tests.pipeline.conftest import copied
+from tests.pipeline.small_lake import LakeRow, write_rows
 
 KEEP_DAYS = 20
+HALF_DAY = 12 * HOUR_MS
 NETWORK = "statements"
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
 CLIENT = b"c" * 32
 LASTING, REPLACED, REMOVED, LATER = (bytes([number]) * 32 for number in range(4))
 RULES, SUBSCRIPTION = EventKind.RULES, EventKind.SUBSCRIPTION
 
-type Row = tuple[object, ...]
 type Change = tuple[int, str, str, int, int, Sequence[bytes]]
 type State = tuple[int, str, str, int, int]
 type Span = tuple[str, bytes, int, int]
@@ -39,10 +40,9 @@ def day(number: int) -> int:
     return START + number * DAY_MS
 
 
-def arrive(lake: EventLake, kind: EventKind, rows: Sequence[Row], at: int | None = None) -> None:
+def arrive(lake: EventLake, kind: EventKind, rows: Sequence[LakeRow], at: int | None = None) -> None:
     """Each line in the hour `at`, or of its own time; the time comes first in every kind."""
-    frame = lake.spark.createDataFrame(list(rows), SCHEMAS[kind])
-    lake.write(kind, frame.select("*", *hour_columns(F.col("at") if at is None else F.lit(at))))
+    write_rows(lake, kind, rows, lambda row: row[0] if at is None else at)
 
 
 def subscribe(lake: EventLake, *states: State, at: int | None = None) -> None:
@@ -184,8 +184,8 @@ def test_whoever_reads_a_snapshot_finds_what_a_reader_of_everything_finds(lake: 
     dice = Random(1)
     keys, people = [bytes([number]) * 32 for number in range(6)], [f"s{number}" for number in range(8)]
     generations = dict.fromkeys(people, 1)
-    states: list[Row] = [(day(0), NETWORK, who, CLIENT, "fcm", "active", None, 1, 0) for who in people]
-    lines: list[Row] = []
+    states: list[LakeRow] = [(day(0), NETWORK, who, CLIENT, "fcm", "active", None, 1, 0) for who in people]
+    lines: list[LakeRow] = []
     for revision in range(1, 150):
         at, who = day(0) + revision * 2 * HOUR_MS, dice.choice(people)
         if dice.random() < 0.2:
@@ -208,10 +208,7 @@ def test_whoever_reads_a_snapshot_finds_what_a_reader_of_everything_finds(lake: 
             changed = (dice.choice(["added", "removed"]), who, generations[who], revision)
             lines.append((at, NETWORK, *changed, [(dice.choice(keys), None, None)]))
     for kind, rows in ((SUBSCRIPTION, states), (RULES, lines)):
-        frame = lake.spark.createDataFrame(rows, SCHEMAS[kind])
-        late = F.pmod(F.xxhash64("at"), F.lit(3)) * 17 * HOUR_MS
-        arrived = F.col("at") - F.pmod("at", F.lit(12 * HOUR_MS)) + 12 * HOUR_MS + late
-        lake.write(kind, frame.select("*", *hour_columns(arrived)))
+        write_rows(lake, kind, rows, lambda row: (row[0] // HALF_DAY + 1) * HALF_DAY + dice.randrange(3) * 17 * HOUR_MS)
     everything = spans(rule_changes(lake.read(RULES)), lake.read(SUBSCRIPTION))
     for number in (4, 9):
         write_snapshots(lake, day(number))
@@ -249,9 +246,22 @@ def test_a_month_keeps_its_first_snapshot_and_no_others_once_they_are_old(lived:
         update(lived.root, snapshot_name(RULES, each), lambda known: known)
     prune(lived.root, RULES, day(80), monthly=True)
     kept = snapshot_days(lived.root, RULES)
-    old = [each for each in days if each.end < day(80) - KEPT_DAYS * DAY_MS]
+    old = [each for each in days if each.end < day(80) - SNAPSHOT_DAYS * DAY_MS]
     assert [each for each in kept if each in old] == [each for each in old if hour_path(each.start)[8:10] == "01"]
-    assert kept[-KEPT_DAYS:] == days[-KEPT_DAYS:]
+    assert kept[-SNAPSHOT_DAYS:] == days[-SNAPSHOT_DAYS:]
+
+
+def test_a_snapshot_whose_removal_was_stopped_is_removed_by_the_next_run(tmp_path: Path) -> None:
+    """It keeps its manifest until its files are gone: nothing else says which they are."""
+    name, folder = snapshot_name(RULES, day_of(START)), tmp_path / "held"
+    folder.mkdir()
+    update(str(tmp_path), name, lambda known: replace(known, kinds={name: (DataFile("held", 1, 1, ""),)}))
+    with pytest.raises(OSError, match="held"):
+        prune(str(tmp_path), RULES, day(80), monthly=False)
+    assert snapshot_days(str(tmp_path), RULES) == [day_of(START)]
+    folder.rmdir()
+    prune(str(tmp_path), RULES, day(80), monthly=False)
+    assert snapshot_days(str(tmp_path), RULES) == []
 
 
 def test_the_last_limits_outlive_their_objects(lake: EventLake) -> None:

@@ -5,7 +5,6 @@ import pyarrow as pa
 import pytest
 import sr25519
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from clarion.decisions import Wanted
 from clarion.networks import STATEMENTS
@@ -13,11 +12,12 @@ from clarion.networks.statements.codec import Proof, ProofKind, Statement
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from pipeline.commits import Manifest, commit, data_folder, write_parquet
-from pipeline.lake import EventLake, hour_columns
+from pipeline.lake import EventLake
 from pipeline.period import HOUR_MS, Period, hour_path
-from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.schemas import EventKind
 from pipeline.verify import Facts, facts, verified
 from tests import toy
+from tests.pipeline.small_lake import write_rows
 
 KEYS = sr25519.pair_from_seed(sha256(b"alice").digest())
 TOPICS = (b"a" * 32, b"b" * 32, b"a" * 32)
@@ -59,8 +59,7 @@ def test_only_what_was_observed_in_the_period_is_verified(spark: SparkSession, t
     lake = EventLake(spark, str(tmp_path / "a lake"))
     times = {"before": AT - 1, "first": AT, "last": AT + 9, "after": AT + 10}
     rows = [(AT, STATEMENTS, receipt, at, SIGNED.encoded, None) for receipt, at in times.items()]
-    observed = spark.createDataFrame(rows, SCHEMAS[EventKind.OBSERVED])
-    lake.write(EventKind.OBSERVED, observed.select("*", *hour_columns(F.lit(AT))))
+    write_rows(lake, EventKind.OBSERVED, rows)
 
     found = verified(lake.files(EventKind.OBSERVED, ARRIVED), Period(AT, AT + 10)).collect()
 

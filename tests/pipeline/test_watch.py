@@ -2,41 +2,28 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import UUID
 
 import boto3
 import pytest
-import sr25519
 from moto import mock_aws
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from clarion.channels import Channel
-from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision, SubscriptionStatus
-from clarion.events import (
-    EnvelopeDecided,
-    EnvelopeObserved,
-    Event,
-    NotificationDecided,
-    PushTried,
-    RuleRef,
-    RulesChanged,
-    SubscriptionChanged,
-)
+from clarion.decisions import NotificationDecision, PushDecision
+from clarion.events import Event
 from clarion.metrics import NAMESPACE, Metric
-from clarion.networks import STATEMENTS
-from clarion.networks.statements.codec import Statement
-from clarion.networks.statements.rules import key_of
-from clarion.networks.statements.signature import sign
+from pipeline.claims import write_claims
 from pipeline.commits import Manifest, read_manifest
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period
-from pipeline.reconcile import Terms
+from pipeline.reconcile import reconcile
 from pipeline.schemas import DIFFERENCE
+from pipeline.snapshots import day_of
+from pipeline.terms import Terms
 from pipeline.watch import (
+    CLAIMS_BACK_MS,
     LATE_MS,
     LONGEST_MS,
     LOSS,
@@ -46,51 +33,35 @@ from pipeline.watch import (
     due,
     emit,
     found,
+    losses,
     losses_name,
     record,
+    uncompacted,
 )
-from tests.pipeline.test_lake import AT, arrive, lines_of
+from tests.pipeline.small_lake import START, SmallLake, Way, ruled, subscribed
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
 
 MINUTE = 60_000
-START = AT // HOUR_MS * HOUR_MS
 OVERDUE = 3 * MINUTE
-KEYS = sr25519.pair_from_seed(sha256(b"alice").digest())
-TOPIC, CLIENT, SUBSCRIPTION = b"t" * 32, b"c" * 32, UUID(int=7)
-KEY = key_of(KEYS[0], TOPIC)
-WANTED: list[Event] = [
-    SubscriptionChanged(
-        network=STATEMENTS, at=START - HOUR_MS, subscription_id=SUBSCRIPTION, client_id=CLIENT, channel=Channel.FCM,
-        status=SubscriptionStatus.ACTIVE, generation=1, revision=1,
-    ),
-    RulesChanged(
-        network=STATEMENTS, at=START - HOUR_MS, change="added", subscription_id=SUBSCRIPTION, generation=1, revision=1,
-        rules=(RuleRef(key=KEY),),
-    ),
-]  # fmt: skip
-"""Alice's statements, by one subscription."""
-LOST, DELIVERED, RETRIED, LATER, DELAYED, TOO_LATE = (UUID(int=number) for number in range(1, 7))
 
 
 def minute(number: int) -> int:
     return START + number * MINUTE
 
 
-def shown(receipt: UUID, at: int, tried: PushDecision | None = None) -> Iterator[Event]:
-    """What comes of one of Alice's statements: nothing if it is lost, otherwise one attempt to push."""
-    signed = sign(Statement(0xFFFFFFFF << 32 | receipt.int, (TOPIC,), b"hello"), KEYS)
-    yield EnvelopeObserved(network=STATEMENTS, at=at, receipt=receipt, observed_at=at, raw=signed.encoded)
-    if tried:
-        of_it: dict[str, Any] = {"network": STATEMENTS, "at": at + 20, "receipt": receipt, "envelope_id": signed.hash}
-        whose: dict[str, Any] = {"subscription_id": SUBSCRIPTION, "channel": Channel.FCM}
-        yield EnvelopeDecided(**of_it, decision=EnvelopeDecision.MATCHED, observed_at=at, sender=KEYS[0])
-        yield NotificationDecided(
-            **of_it, **whose, decision=NotificationDecision.QUEUED, client_id=CLIENT, sender=KEYS[0], key=KEY,
-            order=receipt.int, judged_at=at, counted=True,
-        )  # fmt: skip
-        yield PushTried(**of_it, **whose, decision=tried, attempt=1, latency_ms=40, status=503, reason="busy")
+LOST, DELIVERED, RETRIED, LATER, DELAYED, TOO_LATE = (
+    Way(minute(shown), number) for number, shown in enumerate((30, 31, 31, 33, 25, 15))
+)
+WANTED = (subscribed(), ruled(LOST.key))
+"""All these statements are of one sender, whose statements a subscription wants."""
+LONG_BEFORE = START - 10 * DAY_MS
+WANTED_ALWAYS = (subscribed(at=LONG_BEFORE), ruled(LOST.key, at=LONG_BEFORE))
+
+
+def tried(way: Way, outcome: PushDecision) -> list[Event]:
+    return [way.observed(), way.envelope(), way.notification(), way.push(outcome)]
 
 
 class KilledError(Exception):
@@ -121,15 +92,14 @@ def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
         finally:
             play.after[step] = {row["receipt"] for row in emitted(lake)}
 
-    at_once = [*shown(LOST, minute(30)), *shown(LATER, minute(33))]
-    at_once += shown(DELIVERED, minute(31), PushDecision.DELIVERED)
-    at_once += shown(RETRIED, minute(31), PushDecision.RETRY)
-    arrive(lake, lines_of(WANTED), hour=-1)
-    arrive(lake, lines_of(at_once), hour=0)
+    arrived = SmallLake(lake.root)
+    arrived.stream(*WANTED)
+    arrived.stream(LOST.observed(), LATER.observed(), *tried(DELIVERED, PushDecision.DELIVERED))
+    arrived.stream(*tried(RETRIED, PushDecision.RETRY))
     with pytest.raises(StreamingQueryException, match="KilledError"):
         run("killed", minute(35))
     run("restarted", minute(38))
-    arrive(lake, lines_of([*shown(DELAYED, minute(25)), *shown(TOO_LATE, minute(15))]), hour=0, name="late")
+    arrived.stream(DELAYED.observed(), TOO_LATE.observed())
     run("late", minute(40))
     return play
 
@@ -140,19 +110,20 @@ def emitted(lake: EventLake) -> list[Any]:
 
 def test_a_loss_is_found_as_soon_as_it_is_overdue_and_not_before(played: Played) -> None:
     found_at = {row["receipt"]: row["found_at"] for row in emitted(played.lake)}
-    assert found_at[str(LOST)] == minute(35)
-    assert str(LATER) not in played.after["killed"]
-    assert found_at[str(LATER)] == minute(38)
+    assert found_at[str(LOST.receipt)] == minute(35)
+    assert str(LATER.receipt) not in played.after["killed"]
+    assert found_at[str(LATER.receipt)] == minute(38)
 
 
 def test_what_was_delivered_or_is_tried_again_is_no_loss(played: Played) -> None:
-    assert {str(DELIVERED), str(RETRIED)} & {row["receipt"] for row in emitted(played.lake)} == set()
+    assert {str(DELIVERED.receipt), str(RETRIED.receipt)} & {row["receipt"] for row in emitted(played.lake)} == set()
 
 
 def test_a_batch_that_was_killed_before_its_checkpoint_is_done_again_and_emits_nothing_twice(played: Played) -> None:
-    assert played.after["killed"] == {str(LOST)}
-    assert [row["receipt"] for row in emitted(played.lake)].count(str(LOST)) == 1
-    assert played.reported[0] == played.reported[1] == FoundLosses(minute(35), 1, minute(30))
+    assert played.after["killed"] == {str(LOST.receipt)}
+    assert [row["receipt"] for row in emitted(played.lake)].count(str(LOST.receipt)) == 1
+    began = minute(35) - OVERDUE - LATE_MS
+    assert played.reported[0] == played.reported[1] == FoundLosses(minute(35), 1, minute(30), left_before=began)
 
 
 def test_a_restart_goes_on_after_the_last_batch(played: Played) -> None:
@@ -162,20 +133,45 @@ def test_a_restart_goes_on_after_the_last_batch(played: Played) -> None:
 
 
 def test_in_a_quiet_hour_time_alone_makes_a_loss_overdue(played: Played) -> None:
-    assert played.after["restarted"] - played.after["killed"] == {str(LATER)}
+    assert played.after["restarted"] - played.after["killed"] == {str(LATER.receipt)}
 
 
 def test_a_late_file_is_judged_for_a_while_and_then_left_to_the_daily_run(played: Played) -> None:
-    assert played.after["late"] - played.after["restarted"] == {str(DELAYED)}
+    assert played.after["late"] - played.after["restarted"] == {str(DELAYED.receipt)}
 
 
 def test_a_batch_judges_what_has_become_overdue_since_the_last_one_and_shortly_before() -> None:
     assert due(Period(minute(20), minute(25)), OVERDUE) == Period(minute(17) - LATE_MS, minute(22))
 
 
-@pytest.mark.parametrize("since", [0, START - 2 * LONGEST_MS])
-def test_the_first_batch_and_one_after_a_long_pause_go_back_some_hours_only(since: int) -> None:
-    assert due(Period(since, START), OVERDUE) == Period(START - OVERDUE - LONGEST_MS, START - OVERDUE)
+def test_a_pause_of_some_hours_is_made_up_for() -> None:
+    since = START - LONGEST_MS
+    assert due(Period(since, START), OVERDUE) == Period(since - OVERDUE - LATE_MS, START - OVERDUE)
+
+
+@pytest.mark.parametrize("since", [0, START - LONGEST_MS - 1])
+def test_the_first_batch_and_one_after_a_long_pause_judge_what_is_new_alone(since: int) -> None:
+    assert due(Period(since, START), OVERDUE) == Period(START - OVERDUE - LATE_MS, START - OVERDUE)
+
+
+def test_what_the_first_batch_leaves_to_the_daily_run_is_reported_and_of_later_ones_nothing_is_left(
+    played: Played,
+) -> None:
+    assert [batch.left_before is None for batch in played.reported] == [False, False, True, True]
+
+
+def test_after_a_pause_what_arrived_since_yesterday_began_is_compacted_hour_by_hour() -> None:
+    midnight = START // DAY_MS * DAY_MS
+    span = Period(0, midnight + 2 * HOUR_MS + MINUTE)
+    hours = list(uncompacted(span, due(span, OVERDUE)))
+    assert hours == [Period(hour, hour + HOUR_MS) for hour in range(midnight - DAY_MS, span.end, HOUR_MS)]
+
+
+def test_otherwise_the_hours_are_compacted_that_a_batch_judges() -> None:
+    span = Period(START + HOUR_MS, START + HOUR_MS + 5 * MINUTE)
+    assert list(uncompacted(span, due(span, OVERDUE))) == [
+        Period(START, START + HOUR_MS), Period(START + HOUR_MS, START + 2 * HOUR_MS),
+    ]  # fmt: skip
 
 
 def test_the_clock_gives_the_same_span_again_and_never_goes_back() -> None:
@@ -191,6 +187,43 @@ def test_the_clock_is_the_time_unless_it_is_set() -> None:
     clock = Clock({}).simpleStreamReader(DIFFERENCE)
     [(since, until)], end = clock.read({"until": START})
     assert since == START < until == end["until"]
+
+
+@pytest.fixture
+def shown_again(lake: EventLake) -> Period:
+    """The last day of a lake in which a statement is shown again after three days, and another for the first time.
+
+    Both were dropped as duplicates.
+    """
+    days = [day_of(START + number * DAY_MS) for number in range(4)]
+    first, stranger = Way(days[0].start), Way(days[3].start + MINUTE, number=2)
+    again = Way(days[3].start, number=3, raw=first.raw)
+    arrived = SmallLake(lake.root)
+    arrived.commit(*WANTED_ALWAYS, at=days[0].start)
+    arrived.commit(*first.delivered())
+    write_claims(lake, days[0], reconcile(lake, days[0], days[1].end, Terms()).claims, days[1].end)
+    for way in (again, stranger):
+        arrived.commit(way.observed(), way.envelope(), way.notification(NotificationDecision.DUPLICATE))
+    lake.view.refresh()
+    return days[3]
+
+
+def receipts(rows: DataFrame) -> set[tuple[str, str]]:
+    return {(row["difference"], row["receipt"]) for row in rows.collect()}
+
+
+def test_the_watch_leaves_duplicates_to_the_daily_run_which_knows_the_claims_of_all_days(
+    lake: EventLake, shown_again: Period
+) -> None:
+    now, stranger = shown_again.end, ("wrongly_dropped", str(Way(number=2).receipt))
+    assert receipts(losses(lake, shown_again, now, Terms())) == set()
+    assert receipts(reconcile(lake, shown_again, now, Terms()).differences) == {stranger}
+
+
+def test_claims_that_are_too_old_are_not_read(lake: EventLake, shown_again: Period) -> None:
+    again, stranger = (("wrongly_dropped", str(Way(number=number).receipt)) for number in (3, 2))
+    found = reconcile(lake, shown_again, shown_again.end, Terms(), CLAIMS_BACK_MS).differences
+    assert receipts(found) == {again, stranger}
 
 
 def lost(lake: EventLake, *which: tuple[str, str | None]) -> DataFrame:

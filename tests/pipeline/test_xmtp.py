@@ -3,12 +3,10 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from clarion.events import RuleRef
 from clarion.networks import XMTP, Rule
@@ -17,13 +15,15 @@ from clarion.networks.xmtp.rules import key_of
 from pipeline import arguments
 from pipeline.cli import JOBS
 from pipeline.completeness import declare_complete
-from pipeline.lake import EventLake, hour_columns
+from pipeline.lake import EventLake
 from pipeline.period import HOUR_MS, Period, instant_text
-from pipeline.reconcile import Findings, Terms, reconcile
+from pipeline.reconcile import Findings, reconcile
 from pipeline.report import report
-from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.schemas import EventKind
+from pipeline.terms import Terms
 from pipeline.verify import Facts, facts
 from tests.pipeline.conftest import copied
+from tests.pipeline.small_lake import write_rows
 from tests.xmtp import TOPIC, Inbox
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
@@ -41,11 +41,6 @@ DECIDED: list[tuple[int, str, str]] = [
 ]  # fmt: skip
 
 
-def write(lake: EventLake, kind: EventKind, rows: list[Any]) -> None:
-    frame = lake.spark.createDataFrame(rows, SCHEMAS[kind])
-    lake.write(kind, frame.select("*", *hour_columns(F.col("at"))))
-
-
 def receipt(number: int) -> str:
     return str(UUID(int=100 + number))
 
@@ -56,15 +51,15 @@ def recorded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> E
     lake = EventLake(spark, str(tmp_path_factory.mktemp("recorded")))
     raws = [BO.message(AT), ALIX.message(AT), BO.message(AT, b"a reaction", should_push=False)]
     shown = list(enumerate(zip(raws, MESSAGES, strict=True)))
-    write(lake, EventKind.OBSERVED, [(START, XMTP, receipt(n), START, raw, None) for n, (raw, _) in shown])
-    write(lake, EventKind.ENVELOPE, [
+    write_rows(lake, EventKind.OBSERVED, [(START, XMTP, receipt(n), START, raw, None) for n, (raw, _) in shown])
+    write_rows(lake, EventKind.ENVELOPE, [
         (START + 20, XMTP, receipt(n), one.id, "matched", START, one.sender, None) for n, (_, one) in shown
     ])  # fmt: skip
     refs = {OWNER: RuleRef.of(ALIX.rule(AT), secret=True), OTHER: RuleRef.of(Rule(key_of(TOPIC)), secret=True)}
-    write(lake, EventKind.RULES, [
+    write_rows(lake, EventKind.RULES, [
         (1, XMTP, "added", who, 1, 1, [(ref.key, ref.condition, ref.condition_digest)]) for who, ref in refs.items()
     ])  # fmt: skip
-    write(lake, EventKind.SUBSCRIPTION, [(1, XMTP, who, CLIENT, "apns", "active", None, 1, 1) for who in refs])
+    write_rows(lake, EventKind.SUBSCRIPTION, [(1, XMTP, who, CLIENT, "apns", "active", None, 1, 1) for who in refs])
     return lake
 
 
@@ -74,12 +69,12 @@ def lake(recorded: EventLake, tmp_path: Path) -> EventLake:
 
 
 def decide(lake: EventLake, decided: list[tuple[int, str, str]]) -> None:
-    write(lake, EventKind.NOTIFICATION, [
+    write_rows(lake, EventKind.NOTIFICATION, [
         (START + 20, XMTP, receipt(n), MESSAGES[n].id, word, who, CLIENT, "apns", MESSAGES[n].sender, key_of(TOPIC),
          None, START, None, None)
         for n, who, word in decided
     ])  # fmt: skip
-    write(lake, EventKind.PUSH, [
+    write_rows(lake, EventKind.PUSH, [
         (START + 99, XMTP, receipt(n), MESSAGES[n].id, "delivered", "notification", who, "apns", 1, 99, 200, None, None)
         for n, who, word in decided if word == "queued"
     ])  # fmt: skip
@@ -135,12 +130,12 @@ def test_what_no_keys_can_bear_out_is_a_fault(
 
 
 def test_next_to_a_change_of_the_rule_nothing_is_missing(lake: EventLake) -> None:
-    write(lake, EventKind.SUBSCRIPTION, [(START - 1, XMTP, OWNER, CLIENT, "apns", "active", None, 1, 1)])
+    write_rows(lake, EventKind.SUBSCRIPTION, [(START - 1, XMTP, OWNER, CLIENT, "apns", "active", None, 1, 1)])
     assert amiss(lake, {(n, OWNER): None for n in range(3)}) == {}
 
 
 def test_what_matched_nobody_is_wrongly_dropped_for_whoever_may_have_wanted_it(lake: EventLake) -> None:
-    write(lake, EventKind.ENVELOPE, [
+    write_rows(lake, EventKind.ENVELOPE, [
         (START + 20, XMTP, receipt(n), one.id, "unmatched", START, one.sender, None) for n, one in enumerate(MESSAGES)
     ])  # fmt: skip
     dropped = amiss(lake, {(n, who): None for n, who, _ in DECIDED})

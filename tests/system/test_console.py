@@ -138,7 +138,7 @@ async def test_the_doctor_finds_the_secrets_good_and_asks_the_providers(system: 
     ended = await clarion("doctor", "--try-providers")
 
     todos = {check["name"]: check["todo"] for check in ended.printed["checks"]}
-    secrets = [f"secret clarion-local-{name}" for name in ("apns", "fcm", "jwt", "webhook", "webpush")]
+    secrets = [f"secret clarion-local-{name}" for name in ("apns", "fcm", "jwt", "webhook", "webpush", "zulip-bouncer")]
     assert sorted(name for name in todos if name.startswith("secret")) == secrets
     assert {todos[name] for name in (*secrets, "apns for app first", "fcm for app first")} == {None}
     assert system.fcm.received.count == before

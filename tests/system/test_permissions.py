@@ -20,7 +20,7 @@ import pytest_asyncio
 from clarion.channels import CHANNELS, Channel
 from clarion.clock import now_ms
 from clarion.messages import CleanupMessage, EnvelopeMessage, PageMessage
-from clarion.networks import STATEMENTS, network
+from clarion.networks import STATEMENTS, XMTP, ZULIP, network
 from clarion.networks.statements import codec
 from clarion.networks.statements.rules import key_of
 from clarion.tables import WINDOW_PART, RateLimit, pair_scope, rule_key, table_name
@@ -34,6 +34,9 @@ from local.device import Device, topic_of
 from local.notifications import CallRefused
 from local.system import System, whole_lines
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp, Mechanism
+from local.zulip_client import Phone, ShippedAccount
+from local.zulip_devices import TokenKind
+from local.zulip_story import self_hosted
 from match.fan_out import EVERYTHING
 from tests.grants import COMPONENTS, Call, Permissions, allows, key_uses, permissions
 from tests.infra.templates import merged
@@ -96,10 +99,23 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
     Call(
         "api", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
     ): "the emulator has no CloudFront to be known by",
-    Call(
-        "xmtp-router", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
-    ): "the emulator has no CloudFront to be known by",
+    **{
+        Call(
+            f"{name}-router", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
+        ): "the emulator has no CloudFront to be known by"
+        for name in (XMTP, ZULIP)
+    },
     Call("xmtp-router", "kms:Decrypt", "key by way of secretsmanager"): "that secret is its only one",
+    **{
+        Call(
+            "zulip-router", f"dynamodb:{action}", f"{PROD.prefix}{table}"
+        ): "a registration meets another one of the same device: the router's own tests race them"
+        for action, table in (
+            ("BatchGetItem", "tokens"),
+            ("DeleteItem", "tokens"),
+            ("DeleteItem", "subscriptions"),
+        )
+    },
     Call(
         "match", "sqs:SendMessage", f"{PROD.prefix}envelopes"
     ): "a queue refuses some of an envelope's pushes: match's own tests have it, and pages sends to its own queue so",
@@ -126,17 +142,15 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         )
     },
     **{
-        Call(
-            "xmtp-router", "sqs:SendMessage", f"{PROD.prefix}{channel}"
-        ): "a code for another token goes the same way, and XMTP has no more of these channels than FCM"
-        for channel in CHANNELS
+        Call("xmtp-router", "sqs:SendMessage", f"{PROD.prefix}{channel}"): "a code for another token goes the same way"
+        for channel in network(XMTP).channels
         if channel != Channel.APNS
     },
     **{
         Call(
             "xmtp-worker", "sqs:SendMessage", f"{PROD.prefix}{channel}"
         ): "who is reached otherwise is not asked for keys"
-        for channel in CHANNELS
+        for channel in network(XMTP).channels
         if channel != Channel.APNS
     },
     **{
@@ -208,6 +222,7 @@ async def calls(system: System) -> set[Call]:
     await system.restart_ingest()
     await use_the_api(system)
     await use_xmtp(system)
+    await use_zulip(system)
     await use_match(system)
     await use_dead_letters(system)
     crowd = await use_the_fan_out(system)
@@ -286,6 +301,17 @@ async def use_xmtp(system: System) -> None:
     send = system.client("sqs").send_message
     await asyncio.to_thread(send, QueueUrl=system.queue_urls["xmtp-commands"], MessageBody="{}")
     await until_asked(system, Call("xmtp-worker", "sqs:SendMessage", f"{PROD.prefix}xmtp-commands-dead"), WAIT_S)
+
+
+async def use_zulip(system: System) -> None:
+    """With a server that is new, a phone of either kind, and a look for those whose tokens are dead."""
+    async with self_hosted(system, "permitted.zulip.example.org") as site:
+        realm = site.server.add_realm("Permitted")
+        await site.server.join()
+        for kind, token in ((TokenKind.APNS, "97" * 32), (TokenKind.FCM, "zulip-" + "P" * 140)):
+            await site.register(ShippedAccount, realm, Phone(kind, token, site.release))
+        await site.server.notify(realm, {"type": "test"})
+        await site.server.remove_expired()
 
 
 async def use_match(system: System) -> None:

@@ -55,7 +55,7 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
 
 
 def retry_after(answer: httpx.Response) -> int | None:
-    """Seconds after which the same request may succeed, of an answer that says so: nothing was done for it."""
+    """Seconds after which the same request may succeed, of an answer that says so."""
     seconds = answer.headers.get("Retry-After", "")
     return int(seconds) if answer.status_code in _FOR_NOW and seconds.isdecimal() else None
 

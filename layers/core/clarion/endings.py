@@ -48,12 +48,12 @@ def declare_dead(
 ) -> list[Subscription]:
     """Mark all subscriptions of a token invalid and free it for new ones; returns the rows as they are after that.
 
-    Those are `tried`, which may be pending, and, before it, what other networks' subscriptions the token has for the
-    same app and environment, if the death is `certain`. `request_cleanup` is called with their ids before any is ended.
+    Those are `tried`, which may be pending, and, before it, what other subscriptions the token has for the same app and
+    environment, if the death is `certain`. `request_cleanup` is called with their ids before any is ended.
 
     Nothing of a subscription changes if it has gone, has another token than the one that was tried, is invalid already,
-    no longer owns its token, or was made after `death.since`: then the provider means an earlier registration of the
-    same token. Raises `TransactWriteError` if a row changes again and again meanwhile: try later.
+    no longer owns its token, or was registered after it was tried or after `death.since`: then the provider means an
+    earlier registration of the same token. Raises `TransactWriteError` if a row changes again and again meanwhile: try later.
 
     Costs one query, for other holders, and one transaction: `tried` is taken for current, and read again only if the
     transaction finds that it isn't.
@@ -80,7 +80,7 @@ def expire(
 def _of_other_holders(tried: Subscription) -> list[Subscription]:
     """None if `tried` doesn't hold its token itself, as a subscription made for a test."""
     holders = list(Token.query(hash_of(tried)))
-    ids = [holder.subscription_id for holder in holders if holder.holder != tried.network]
+    ids = [holder.subscription_id for holder in holders if holder.subscription_id != tried.subscription_id]
     if not ids or all(holder.subscription_id != tried.subscription_id for holder in holders):
         return []
     rows = Subscription.batch_get(ids, consistent_read=True)
@@ -105,7 +105,7 @@ def _reached_alike(row: Subscription, tried: Subscription) -> bool:
 def _declare_dead(connection: Connection, tried: Subscription, death: Death) -> Subscription | None:
     row: Subscription | None = tried
     for attempt in range(1, DEATH_ATTEMPTS + 1):
-        if row is None or row.token != tried.token or not SubscriptionStatus(row.status).has_rules:
+        if row is None or not _is_as_registered(row, tried) or not SubscriptionStatus(row.status).has_rules:
             return None
         if death.since is not None and row.created_at > death.since:
             return None
@@ -118,6 +118,10 @@ def _declare_dead(connection: Connection, tried: Subscription, death: Death) -> 
                 raise
         row = find_subscription(tried.subscription_id)
     return None
+
+
+def _is_as_registered(row: Subscription, tried: Subscription) -> bool:
+    return bool(row.token == tried.token and row.created_at == tried.created_at)
 
 
 def end(write: TransactWrite, row: Subscription, status: SubscriptionStatus, reason: str, now: int) -> Subscription:

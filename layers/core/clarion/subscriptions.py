@@ -17,7 +17,7 @@ from clarion.endings import ttl_of
 from clarion.proofs import ATTRIBUTES, PENDING_MS, ProofCode, status_at
 from clarion.rulesets import Owner, Unchanged
 from clarion.tables import Subscription, Token, find_subscription, transact, unchanged
-from clarion.tokens import free_token, hash_of, held_token, token_hash, token_of
+from clarion.tokens import free_token, hash_of, held_token, holder_of, token_hash, token_of
 from clarion.wake_ups import WAKING, add_expiry, add_wake_up, change_wake_up, remove_expiry, remove_wake_up
 
 
@@ -26,7 +26,7 @@ class Registration:
     """What a client asks for. Without `app` and `environment`, it is the first app in production.
 
     A network whose clients name their subscriptions themselves gives the `subscription_id`: the same for the same one,
-    whenever it is made, and no other client's. With a `code` the token is still to be proven.
+    whenever it is made, and no other client's. `network_data` is as in `Subscription`. With a `code` the token is still to be proven.
     """
 
     network: str
@@ -36,6 +36,7 @@ class Registration:
     app: str | None = None
     environment: Environment | None = None
     subscription_id: str | None = None
+    network_data: bytes | None = field(default=None, repr=False)
     device_key: bytes | None = None
     wake_every_minutes: int | None = None
     code: ProofCode | None = None
@@ -55,7 +56,10 @@ def no_extra_writes(_: TransactWrite) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TokenTaken:
-    """Another registration in the same network holds the token; nobody but its owner may learn `subscription_id`."""
+    """Another registration in the same network holds the token; nobody but its owner may learn `subscription_id`.
+
+    Where the network is additive, it is one of the same id.
+    """
 
     subscription_id: str
     owner: Owner
@@ -140,11 +144,12 @@ def holder(asked: Registration | Subscription) -> TokenTaken | None:
     held = _held(asked)
     if held is None or find_subscription(held.subscription_id) is None:
         return None
-    return TokenTaken(held.subscription_id, Owner(held.holder, held.client_id))
+    return TokenTaken(held.subscription_id, Owner(asked.network, held.client_id))
 
 
 def _held(asked: Registration | Subscription) -> Token | None:
-    return held_token(asked.network, token_hash(Channel(asked.channel), asked.token))
+    holder_name = holder_of(asked.network, asked.subscription_id)
+    return held_token(holder_name, token_hash(Channel(asked.channel), asked.token))
 
 
 def _free_orphan(connection: Connection, registration: Registration) -> None:
@@ -232,6 +237,7 @@ def _new(registration: Registration, now: int) -> Subscription:
         began_at=now,
         created_at=now,
         updated_at=now,
+        network_data=registration.network_data,
         device_key=registration.device_key,
         wake_every_minutes=registration.wake_every_minutes,
         **_state(registration.code, now),
@@ -258,6 +264,7 @@ def _changes(row: Subscription, registration: Registration, now: int) -> dict[st
         "app": registration.app,
         "environment": registration.environment and registration.environment.value,
         "status_reason": None,
+        "network_data": registration.network_data,
         "device_key": registration.device_key or device_key,
         "wake_every_minutes": registration.wake_every_minutes or wake_every_minutes,
         "revision": row.revision + 1,

@@ -54,7 +54,8 @@ class Subscription(Model):
     A subscription that is neither pending nor active has no rules. A pending one holds no row of `tokens`. An active one
     has no `ttl`, but for that of `clarion send-test`. One that is reserved for a registration to come is pending and has
     an empty `token`; its `channel` says nothing.
-    `device_key` (X25519) seals its pushes. It is woken every `wake_every_minutes`, if at all.
+    `network_data` is its network's own, which nobody else reads. `device_key` (X25519) seals its pushes. It is woken every
+    `wake_every_minutes`, if at all.
     `proof_…` are about the code that was pushed last: its SHA-256, until when it is good (ms), how often another was handed
     back, the receipt of its push, what became of that push (`PushDecision`), and the mask of the code in its message.
     """
@@ -78,6 +79,7 @@ class Subscription(Model):
     began_at = NumberAttribute(default=0)
     created_at = NumberAttribute()
     updated_at = NumberAttribute()
+    network_data = BinaryAttribute(null=True, legacy_encoding=False)
     device_key = BinaryAttribute(null=True, legacy_encoding=False)
     wake_every_minutes = NumberAttribute(null=True)
     proof_hash = BinaryAttribute(null=True, legacy_encoding=False)
@@ -103,7 +105,8 @@ class Subscription(Model):
 class Token(Model):
     """Says to which one subscription of a holder a token belongs; written in one transaction with it.
 
-    A holder is a network: the same token may wake its phone for several, and its death ends all their subscriptions.
+    A holder is a network, or one subscription of a network: see `clarion.tokens.holder_of`. The same token may wake its
+    phone for several, and its death ends all their subscriptions.
     """
 
     class Meta:

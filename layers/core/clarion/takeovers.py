@@ -10,7 +10,7 @@ from clarion.decisions import SubscriptionStatus
 from clarion.endings import end
 from clarion.proofs import ATTRIBUTES, REPLACED
 from clarion.tables import Subscription, Token, find_subscription, transact, unchanged
-from clarion.tokens import hash_of, held_token, token_of
+from clarion.tokens import hash_of, held_token, holder_of, token_of
 from clarion.wake_ups import add_wake_up, remove_expiry
 
 
@@ -22,7 +22,7 @@ def take_over(
     None if one of the rows, or who holds the token, has meanwhile changed. `request_cleanup` is called with the id of
     the one to be ended before it is. The new one counts as made now, and keeps the code's hash: see `proofs.is_right`.
     """
-    held = held_token(row.network, hash_of(row))
+    held = held_token(holder_of(row.network, row.subscription_id), hash_of(row))
     holder = _holding(held, row) if held else None
     changes: dict[str, Any] = {
         "status": SubscriptionStatus.ACTIVE.value,

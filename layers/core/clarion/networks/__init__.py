@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 ID_BYTES = 32
 STATEMENTS = "statements"
 XMTP = "xmtp"
+ZULIP = "zulip"
 NETWORKS = {
     STATEMENTS: "clarion.networks.statements.network",
     XMTP: "clarion.networks.xmtp.network",
+    ZULIP: "clarion.networks.zulip.network",
 }
 """By a network's name, the module whose `NETWORK` speaks for it."""
 
@@ -104,10 +106,14 @@ def background_fcm(data: dict[str, str]) -> FcmMessage:
 
 
 class Payload[Body](NamedTuple):
-    """What one channel sends for one push: bytes, or for FCM a message. A truncated one is without its content."""
+    """What one channel sends for one push: bytes, or for FCM a message. A truncated one is without its content.
+
+    `priority` is the one that APNs is asked for, if it is not the usual one; an FCM message has its own.
+    """
 
     body: Body
     truncated: bool
+    priority: int | None = None
 
 
 type Row = Mapping[str, Any]
@@ -120,7 +126,8 @@ class Network(Protocol):
     `channels` are those by which its subscriptions may be reached, where they are deployed: it has a payload for each.
     `limit` is the default for a sender and a client, if there is one. A network with `secret_conditions` has its rules'
     conditions recorded in the lake by a digest alone. Where envelopes are not `signed`, `verify` proves
-    nothing. `body` is the model of a push message's body.
+    nothing. Subscriptions of an `additive` network name themselves, and hold a token beside any others: they neither take
+    it from one nor keep it from one. `body` is the model of a push message's body.
     """
 
     name: str
@@ -129,6 +136,7 @@ class Network(Protocol):
     limit: Limit | None
     secret_conditions: bool
     signed: bool
+    additive: bool
     body: "type[BaseModel]"
     needs: "Needs"
 

@@ -40,6 +40,16 @@ class ClientRouterSettings(RouterSettings):
     environment: Environment | None = None
 
 
+class ServerRouterSettings(RouterSettings):
+    """Of a router with routes for servers, whose apps' tokens come without the name of an app.
+
+    `apns_apps` are the names of the apps that APNs reaches, by their bundle ids; `fcm_app` is the one of all Android phones.
+    """
+
+    apns_apps: Json[Mapping[str, str]] = Field(default_factory=dict)
+    fcm_app: str | None = None
+
+
 class WorkerSettings(NetworkSettings):
     """A message is a dead letter after `max_receives` attempts."""
 

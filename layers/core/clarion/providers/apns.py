@@ -104,6 +104,7 @@ class ApnsApp:
             expiration=0
             if order.call or order.transient
             else min(int(order.useful_until), int(order.now) + KEPT_SECONDS),
+            priority=order.priority,
         )
 
 
@@ -121,6 +122,7 @@ class ApnsPush(NamedTuple):
     collapse_id: str | None = None
     expiration: int = 0
     topic: str | None = None
+    priority: int | None = None
 
     def __repr__(self) -> str:
         return f"ApnsPush({self.push_id})"
@@ -135,14 +137,18 @@ class ApnsPush(NamedTuple):
             f"authorization: bearer {bearer}",
             f"apns-topic: {topic}.voip" if self.push_type is PushType.VOIP else f"apns-topic: {topic}",
             f"apns-push-type: {self.push_type}",
-            # Apple answers a background push of priority 10 with an error.
-            f"apns-priority: {5 if self.push_type is PushType.BACKGROUND else 10}",
+            f"apns-priority: {self.priority or self._usual_priority}",
             f"apns-expiration: {self.expiration}",
             f"apns-id: {self.push_id}",
         ]
         if self.collapse_id is not None:
             headers.append(f"apns-collapse-id: {self.collapse_id}")
         return Request(f"{self.app.url}/3/device/{self.token}", headers, self.body, self.app.name)
+
+    @property
+    def _usual_priority(self) -> int:
+        """Apple answers a background push of priority 10 with an error."""
+        return 5 if self.push_type is PushType.BACKGROUND else 10
 
     def without_payload(self) -> None:
         """No answer of Apple's leaves it open whether token or payload is at fault."""

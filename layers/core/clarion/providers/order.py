@@ -9,7 +9,7 @@ class Order[Body](NamedTuple):
     `body` is the payload's: bytes, or a message where the provider wants one. `push_id` is a UUID. Of several pushes
     with one `collapse_id` a phone shows the latest. `useful_until` and `now` are in UNIX seconds. A `call` rings now or
     never; a `background` push shows nothing. Apple keeps one push for a phone that is offline, so one that is `transient`,
-    as the next one comes by itself, must not take the place of another.
+    as the next one comes by itself, must not take the place of another. `priority` is as in `Payload`.
     """
 
     token: str
@@ -21,6 +21,7 @@ class Order[Body](NamedTuple):
     call: bool = False
     background: bool = False
     transient: bool = False
+    priority: int | None = None
 
     def __repr__(self) -> str:
         return f"Order({self.push_id})"

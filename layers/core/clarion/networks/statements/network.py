@@ -22,6 +22,7 @@ class Statements:
     limit = Limit(count=30, window=60_000, cooldown=120_000)
     secret_conditions = False
     signed = True
+    additive = False
     body = payload.StatementBody
     needs = Needs(
         nodes=Nodes(

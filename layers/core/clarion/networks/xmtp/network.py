@@ -24,6 +24,7 @@ class Xmtp:
     limit: Limit | None = None
     secret_conditions = True
     signed = False
+    additive = False
     body = payload.TopicBody
     needs = NEEDS
     body_of_row = None

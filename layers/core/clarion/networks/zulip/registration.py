@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from nacl.exceptions import CryptoError
-from nacl.public import PrivateKey, SealedBox
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from clarion.channels import Channel
+
+if TYPE_CHECKING:
+    from nacl.public import PrivateKey, SealedBox
 
 LIVENESS_TIMEOUT = 24 * 60 * 60
 """Seconds. A day is longer than any minor outage, through which servers retry."""
@@ -57,11 +58,12 @@ class RegistrationError(ValueError):
 
 @dataclass(frozen=True)
 class PushRegistration:
-    """A device's token, in the case in which it came; `ios_app_id` is None for FCM."""
+    """A device's token, in the case in which it came; `ios_app_id` is None for FCM. `sealed_at` is in UNIX seconds."""
 
     token: str = field(repr=False)
     token_kind: Literal["apns", "fcm"]
     ios_app_id: str | None
+    sealed_at: float
 
 
 class _Sealed(BaseModel):
@@ -75,8 +77,9 @@ class _Sealed(BaseModel):
     token_kind: Literal["apns", "fcm"]
     ios_app_id: str | None = None
 
-    def opened(self) -> PushRegistration:
-        return PushRegistration(self.token, self.token_kind, self._app() if self._is_apns else None)
+    @property
+    def app(self) -> str | None:
+        return self._app() if self._is_apns else None
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Self:
@@ -126,18 +129,37 @@ def open_registration(
     """
     if (private_key := keys.get(public_key)) is None:
         raise RegistrationError(RegistrationCode.INVALID_BOUNCER_PUBLIC_KEY)
-    box = SealedBox(PrivateKey(b64decode(private_key)))
+    box = _box(private_key)
     profile = _Proposed if token_id is None else _Shipped
     try:
-        # What is neither base64 nor such JSON raises a ValueError; pydantic's errors are some, too.
-        read = profile.model_validate_json(box.decrypt(b64decode(sealed, validate=True)))
-    except (ValueError, CryptoError):
+        # What is not such JSON raises a ValueError; pydantic's errors are some, too.
+        read = profile.model_validate_json(_unsealed(sealed, box))
+    except ValueError:
         raise RegistrationError(RegistrationCode.BAD_REQUEST) from None
     if token_id is not None and token_id != token_id_of(read.token):
         raise RegistrationError(RegistrationCode.BAD_REQUEST)
     if now - read.sealed_at > LIVENESS_TIMEOUT:
         raise RegistrationError(RegistrationCode.REQUEST_EXPIRED)
-    return read.opened()
+    return PushRegistration(read.token, read.token_kind, read.app, read.sealed_at)
+
+
+# The ingest image and Spark import this package, too, and lack the library.
+
+
+def _box(private_key: str) -> "SealedBox[PrivateKey]":
+    from nacl.public import PrivateKey, SealedBox  # noqa: PLC0415 - as said
+
+    return SealedBox(PrivateKey(b64decode(private_key)))
+
+
+def _unsealed(sealed: str, box: "SealedBox[PrivateKey]") -> bytes:
+    """Raises `ValueError` for what is no base64, or was sealed for another key."""
+    from nacl.exceptions import CryptoError  # noqa: PLC0415 - as said
+
+    try:
+        return box.decrypt(b64decode(sealed, validate=True))
+    except CryptoError:
+        raise ValueError("sealed for another key, or not at all") from None
 
 
 def token_id_of(token: str) -> str:

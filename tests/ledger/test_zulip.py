@@ -1,0 +1,35 @@
+"""What docs/cost.md says of Zulip's pushes: no more than is measured, and what follows from it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.ledger.end_to_end import deployed_stages
+from tests.ledger.zulip import MEASURED_TIMES, NotifyAmounts, dollars, dollars_table, measure, read_amounts
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cost.md").read_text()
+SLACK = {"logged": 1.1, "sent": 1.1}
+"""Lengths differ a little, with the numbers that are in them and what a connection says for itself."""
+AIM = 0.90
+"""Dollars a million, at most."""
+
+
+@pytest.fixture(scope="module")
+def documented() -> NotifyAmounts:
+    return read_amounts(PAGE)
+
+
+def test_no_push_costs_more_than_the_page_says(documented: NotifyAmounts) -> None:
+    with deployed_stages() as stages:
+        measured = measure(stages, rounds=2)
+    dearer = {
+        name: (getattr(measured, name), getattr(documented, name))
+        for name in set(NotifyAmounts._fields) - MEASURED_TIMES
+        if getattr(measured, name) > getattr(documented, name) * SLACK.get(name, 1) + 0.0005
+    }
+    assert not dearer
+
+
+def test_the_page_states_what_a_million_pushes_cost(documented: NotifyAmounts) -> None:
+    assert dollars_table(documented) in PAGE
+    assert dollars(documented)["**all in**"] <= AIM

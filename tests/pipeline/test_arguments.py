@@ -1,0 +1,144 @@
+"""What the command line takes and what it refuses, of the jobs with Spark and of those without."""
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pipeline import arguments, cli, direct
+from pipeline.__main__ import main
+from pipeline.findings import Difference
+from pipeline.period import DAY_MS, Period
+from pipeline.terms import Terms
+
+LAKE = ["--lake", "/var/lake"]
+NOON = int(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp() * 1000)
+TODAY = NOON // DAY_MS * DAY_MS
+WITHOUT_SPARK = {"explain": ["0192d3a4-7c1e-7abc-8def-0123456789ab"], "erase": ["ab" * 32]}
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    return arguments.parse([*words, *LAKE])
+
+
+@pytest.mark.parametrize("job", cli.JOBS)
+def test_each_job_is_of_yesterday_unless_it_is_asked_otherwise(job: str) -> None:
+    """Which may have been in another month, and in a year that had a 29th of February."""
+    wanted = parsed(job, "--now", "2028-03-01T12:00")
+    assert str(wanted.period) == "2028-02-29 00:00:00 to 2028-03-01 00:00:00"
+    assert (wanted.job, wanted.asked) == (job, False)
+
+
+@pytest.mark.parametrize("job", cli.JOBS)
+def test_no_job_goes_without_a_lake(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        arguments.parse([job])
+    assert ended.value.code == 2
+    assert "--lake" in capsys.readouterr().err
+
+
+def test_a_period_is_in_utc_unless_it_says_otherwise() -> None:
+    wanted = parsed("reconcile", "--from", "2026-03-01", "--to", "2026-03-01T02:00+01:00")
+    assert wanted.period == Period(TODAY, TODAY + 3_600_000)
+    assert wanted.asked
+
+
+def test_a_period_that_has_only_a_beginning_goes_up_to_today() -> None:
+    assert parsed("report", "--from", "2026-02-27", "--now", "2026-03-01T12:00").period == Period(
+        TODAY - 2 * DAY_MS, TODAY
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["reconcile", "--from", "2026-03-02", "--to", "2026-03-01"],
+        ["reconcile", "--from", "2026-03-01", "--to", "2026-03-01"],
+        ["reconcile", "--from", "yesterday"],
+        ["reconcile", "--from", "2026-02-29"],
+        ["reconcile", "--grace-seconds", "1.5"],
+        ["replay", "--difference", "lost"],
+        ["replay", "--per-second", "many"],
+        ["compact", "--dry-run"],
+        ["report", "--stream", "events"],
+        ["watch", "--strict"],
+        ["repair"],
+    ],
+    ids=" ".join,
+)
+def test_bad_usage_ends_with_two(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed(*words)
+    assert ended.value.code == 2
+
+
+@pytest.mark.parametrize("job", ["reconcile", "watch", "replay", "daily"])
+def test_who_judges_does_so_by_the_same_terms_by_default(job: str) -> None:
+    wanted = parsed(job)
+    assert (
+        Terms(1_000 * wanted.grace_seconds, 1_000 * wanted.late_seconds, 3_600_000 * wanted.lookback_hours) == Terms()
+    )
+
+
+@pytest.mark.parametrize("difference", Difference)
+def test_a_replay_may_be_of_one_kind_of_difference(difference: Difference) -> None:
+    assert parsed("replay", "--difference", difference).difference == difference
+
+
+def test_the_daily_run_takes_what_its_parts_do() -> None:
+    words = [
+        "--stream",
+        "events",
+        "--provisional",
+        "--grace-seconds",
+        "0",
+        "--strict",
+        "--page",
+        "p.html",
+        "--stage",
+        "dev",
+    ]
+    wanted = parsed("daily", *words)
+    assert (wanted.stream, wanted.provisional, wanted.grace_seconds) == ("events", True, 0)
+    assert (wanted.strict, wanted.page, wanted.stage) == (True, "p.html", "dev")
+
+
+@pytest.mark.parametrize(("job", "words"), WITHOUT_SPARK.items())
+def test_without_a_lake_nothing_is_read_and_no_folder_made(
+    job: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = tmp_path / "lake"
+    assert main([job, *words, "--lake", str(nowhere)]) == 1
+    assert f"there is no lake at {nowhere}" in capsys.readouterr().err
+    assert not nowhere.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["explain"],
+        ["explain", *WITHOUT_SPARK["explain"]],
+        ["explain", *WITHOUT_SPARK["explain"], *LAKE, "--client", "no hex"],
+        ["explain", *WITHOUT_SPARK["explain"], *LAKE, "--to", "noon"],
+        ["explain", *WITHOUT_SPARK["explain"], *LAKE, "--lookback-hours", "3"],
+        ["erase", *LAKE],
+        ["erase", "no hex", *LAKE],
+        ["erase", *WITHOUT_SPARK["erase"], *LAKE, "--from", "2026-03-01"],
+    ],
+    ids=" ".join,
+)
+def test_bad_usage_of_the_jobs_without_spark_ends_with_two(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+
+
+def test_no_job_is_there_twice() -> None:
+    assert not set(cli.JOBS) & set(direct.JOBS)
+    assert set(WITHOUT_SPARK) == set(direct.JOBS)
+
+
+@pytest.mark.parametrize("text", ["2026-03-01T12:00", "2026-03-01T12:00Z", "2026-03-01 13:00:00+01:00"])
+def test_an_instant_is_read_as_iso_8601(text: str) -> None:
+    assert direct.instant(text) == NOON

@@ -1,0 +1,158 @@
+"""What of a lake can't be read ends the job that needs it: it is never taken for what isn't there."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+from pipeline.__main__ import main
+from pipeline.commits import (
+    DamagedManifest,
+    LakeView,
+    Manifest,
+    commit,
+    data_files,
+    manifest_path,
+    read_manifest,
+    update,
+)
+from pipeline.completeness import incomplete_hours
+from pipeline.due import is_judged
+from pipeline.erase.run import erase
+from pipeline.explain.request import ExplainRequest, explain
+from pipeline.lake import differences_name
+from pipeline.lookup import Lookup
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
+from pipeline.vacuum import KEPT_MS, vacuum
+from tests.pipeline.small_lake import CLIENT, START, SmallLake, Way, ruled, subscribed
+
+HOUR = hour_path(START)
+PERIOD = Period(START, START + HOUR_MS)
+WAY = Way()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> SmallLake:
+    made = SmallLake(tmp_path / "lake")
+    made.commit(subscribed(), ruled(WAY.key))
+    made.commit(*WAY.delivered())
+    return made
+
+
+def place(lake: SmallLake, hour: str = HOUR) -> Path:
+    return Path(lake.root) / manifest_path(hour)
+
+
+def cut(text: str) -> str:
+    return text[: len(text) // 2]
+
+
+def of_another_form(text: str) -> str:
+    return json.dumps({"hour": json.loads(text)["hour"]})
+
+
+def with_a_field_more(text: str) -> str:
+    return json.dumps({**json.loads(text), "newer": 1})
+
+
+def a_list(_: str) -> str:
+    return "[]"
+
+
+def nothing(_: str) -> str:
+    return ""
+
+
+DAMAGES = [cut, of_another_form, with_a_field_more, a_list, nothing]
+
+
+@pytest.fixture(params=DAMAGES, ids=lambda damage: damage.__name__)
+def damaged(request: pytest.FixtureRequest, lake: SmallLake) -> SmallLake:
+    """The manifest of an hour that was complete."""
+    damage: Callable[[str], str] = request.param
+    place(lake).write_text(damage(place(lake).read_text()))
+    return lake
+
+
+ASKING: dict[str, Callable[[str], Any]] = {
+    "the manifest": lambda root: read_manifest(root, HOUR),
+    "a view": lambda root: LakeView(root).manifests(PERIOD),
+    "its files": lambda root: data_files(root, "push", PERIOD),
+    "what is incomplete": lambda root: incomplete_hours(LakeView(root), PERIOD, START + DAY_MS),
+    "an explanation": lambda root: explain(Lookup(root), ExplainRequest(WAY.receipt, PERIOD)),
+    "an erasure": lambda root: erase(root, CLIENT, dry_run=False, report=lambda _: None),
+    "what to remove": lambda root: vacuum(root, ["push"], _written(root) + KEPT_MS + 1),
+    "a commit": lambda root: commit(root, Manifest(HOUR, "new"), None),
+    "an update": lambda root: update(root, HOUR, lambda known: known),
+}
+
+
+def _written(root: str) -> int:
+    return (Path(root) / manifest_path(HOUR)).stat().st_mtime_ns // 1_000_000
+
+
+@pytest.mark.parametrize("asked", ASKING)
+def test_a_manifest_that_cannot_be_read_is_named_and_ends_whatever_needs_it(damaged: SmallLake, asked: str) -> None:
+    before = {path: content for path, content in damaged.texts() if not path.endswith(".parquet")}
+    with pytest.raises(DamagedManifest, match=f"^{manifest_path(HOUR)} can't be read: "):
+        ASKING[asked](damaged.root)
+    assert {path: content for path, content in damaged.texts() if not path.endswith(".parquet")} == before
+
+
+def test_the_hours_of_another_day_are_read_all_the_same(damaged: SmallLake) -> None:
+    other = Period(START - 2 * DAY_MS, START - DAY_MS)
+    assert LakeView(damaged.root).manifests(other) == []
+    assert incomplete_hours(LakeView(damaged.root), Period(other.start, other.start + 1), START)
+
+
+def test_what_a_reconciliation_left_is_not_taken_for_none_if_it_is_damaged(lake: SmallLake) -> None:
+    """The day would be judged anew, and the page say that nobody has compared."""
+    name = differences_name(PERIOD)
+    update(lake.root, name, lambda known: known)
+    place(lake, name).write_text("{")
+    with pytest.raises(DamagedManifest):
+        is_judged(LakeView(lake.root), PERIOD)
+
+
+def test_a_data_file_that_is_no_parquet_ends_an_explanation(lake: SmallLake) -> None:
+    [path] = data_files(lake.root, "push", PERIOD)
+    Path(path).write_bytes(b"PAR1 and nothing more")
+    with pytest.raises(pa.ArrowInvalid):
+        explain(Lookup(lake.root), ExplainRequest(WAY.envelope_id, PERIOD))
+
+
+def test_a_data_file_that_is_gone_ends_an_explanation(lake: SmallLake) -> None:
+    [path] = data_files(lake.root, "envelope", PERIOD)
+    Path(path).unlink()
+    with pytest.raises(FileNotFoundError):
+        explain(Lookup(lake.root), ExplainRequest(WAY.receipt, PERIOD))
+
+
+def test_an_erasure_that_cannot_read_a_file_has_removed_nothing(lake: SmallLake) -> None:
+    """It looks through all of the lake before it writes."""
+    [path] = data_files(lake.root, "push", PERIOD)
+    Path(path).write_bytes(b"PAR1 and nothing more")
+    manifest = place(lake).read_text()
+    with pytest.raises(pa.ArrowInvalid):
+        erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
+    assert place(lake).read_text() == manifest
+    assert not (Path(lake.root) / "erasures").exists()
+
+
+def test_a_journal_that_cannot_be_read_ends_every_erasure(lake: SmallLake) -> None:
+    """It may name subscriptions of this client that nothing else knows any more."""
+    journal = Path(lake.root) / "erasures" / "one.json"
+    journal.parent.mkdir()
+    journal.write_text('{"client": "')
+    with pytest.raises(json.JSONDecodeError):
+        erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
+    assert journal.exists()
+
+
+def test_the_command_shows_where_the_lake_is_damaged(damaged: SmallLake) -> None:
+    with pytest.raises(DamagedManifest, match=HOUR.partition("/")[0]):
+        main(["explain", str(UUID(int=5)), "--lake", damaged.root, "--to", "2026-12-01"])

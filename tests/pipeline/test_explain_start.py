@@ -1,0 +1,49 @@
+"""How little `explain` imports, since that takes as long as its answer; and the arrays that it makes for that reason."""
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.lookup import array_of
+from pipeline.period import DAY_MS, instant_text
+from tests.pipeline.small_lake import PHONE, START, SmallLake, Way, ruled, subscribed
+
+HEAVY = ("pyspark", "pandas", "boto3", "jinja2", "pygal")
+CODE = (
+    "import sys; from pipeline.__main__ import main; status = main(sys.argv[1:]); "
+    f"print(sorted(set(sys.modules) & set({HEAVY!r})), file=sys.stderr); sys.exit(status)"
+)
+
+
+@pytest.mark.parametrize("asked", ["receipt", "envelope", "subscription"])
+def test_of_a_lake_on_a_disk_it_answers_without_anything_heavy(
+    asked: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    lake, way = SmallLake(tmp_path_factory.mktemp("lake")), Way()
+    lake.commit(subscribed(), ruled(way.key))
+    lake.commit(*way.delivered())
+    lake.stream(Way(START + 1, 2).observed())
+    ids = {"receipt": str(way.receipt), "envelope": way.envelope_id.hex(), "subscription": str(PHONE)}
+    words = ["explain", ids[asked], "--lake", lake.root, "--to", instant_text(START + DAY_MS)]
+    ran = subprocess.run([sys.executable, "-c", CODE, *words], check=True, capture_output=True, text=True)
+    assert ran.stderr == "[]\n"
+    assert "1 right" in ran.stdout
+
+
+@given(st.lists(st.text()))
+def test_an_array_of_texts_is_as_pyarrow_makes_it(values: list[str]) -> None:
+    encodable = [value.encode(errors="replace").decode() for value in values]
+    found = array_of(encodable, pa.string())
+    found.validate(full=True)
+    assert found == pa.array(encodable, pa.string())
+
+
+@given(st.sets(st.binary()))
+def test_an_array_of_bytes_is_as_pyarrow_makes_it(values: set[bytes]) -> None:
+    found = array_of(values, pa.binary())
+    found.validate(full=True)
+    assert found == pa.array(list(values), pa.binary())

@@ -1,0 +1,70 @@
+"""Which runs of `replay` are read, long after some of their plans have expired."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+from pipeline.commits import CommitConflict, Manifest, commit, new_commit, write_parquet
+from pipeline.files import write_text
+from pipeline.lookup import Lookup
+from pipeline.period import DAY_MS
+from pipeline.plans import CHECKPOINTS, next_run, run_name, run_of, runs_since
+from pipeline.replay import unfinished
+from tests.pipeline.small_lake import START
+
+PERSON = UUID(int=1)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return str(tmp_path)
+
+
+def planned(root: str, run: str, receipt: UUID, at: int) -> Manifest:
+    rows = pa.RecordBatch.from_pydict({"receipt": [str(receipt)], "subscription_id": [str(PERSON)]})
+    name = run_name(run)
+    manifest = Manifest(name, new_commit(), at, kinds={name: (write_parquet(root, name, [rows]),)})
+    commit(root, manifest, None)
+    return manifest
+
+
+@pytest.fixture
+def runs(root: str) -> list[Manifest]:
+    """A run of 400 days ago, whose plan has expired, and one of now."""
+    old = planned(root, "000009", UUID(int=9), START - 400 * DAY_MS)
+    (Path(root) / old.files[0].path).unlink()
+    return [old, planned(root, "000010", UUID(int=10), START)]
+
+
+def test_a_plan_that_has_expired_is_not_read_by_what_is_about_later_days(root: str, runs: list[Manifest]) -> None:
+    assert runs_since(root, START - 45 * DAY_MS) == runs[1:]
+    known = Lookup(root).replayed({UUID(int=9), UUID(int=10)}, START - DAY_MS)
+    assert known == {(UUID(int=10), PERSON)}
+
+
+def test_runs_count_on_from_the_last_that_was_planned_or_begun(root: str, runs: list[Manifest]) -> None:
+    assert (run_of(runs[1]), next_run(root)) == ("000010", "000011")
+    write_text(f"{root}/{CHECKPOINTS}/000012", "done")
+    assert next_run(root) == "000013"
+
+
+def test_the_first_run_has_the_number_one(root: str) -> None:
+    assert (next_run(root), runs_since(root, 0)) == ("000001", [])
+
+
+def test_of_two_runs_that_plan_at_once_one_counts(root: str) -> None:
+    run = next_run(root)
+    first = planned(root, run, UUID(int=1), START)
+    with pytest.raises(CommitConflict):
+        planned(root, run, UUID(int=1), START + 1)
+    assert runs_since(root, 0) == [first]
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_run_is_finished_while_its_claims_are_known(root: str) -> None:
+    assert [run_of(each) for each in unfinished(root, START + 45 * DAY_MS)] == ["000010"]
+    assert unfinished(root, START + 45 * DAY_MS + 1) == []
+    write_text(f"{root}/{CHECKPOINTS}/000010", "done")
+    assert unfinished(root, START) == []

@@ -1,0 +1,130 @@
+"""The stream's files: which have arrived, and their lines as they are read."""
+
+import gzip
+import zlib
+from hashlib import sha256
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_start
+from pipeline.raw import LINES, arrived_files, hour_of, line_batches
+
+HOUR = "2026-11-30/23"
+START = hour_start(HOUR)
+PATH = "events/day=2026-11-30/hour=23/file"
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"))
+
+
+def put(root: Path, path: str, content: bytes = b"1\n") -> Path:
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
+    return target
+
+
+def read(root: Path, *paths: str) -> list[dict[str, object]]:
+    asked = pa.RecordBatch.from_pydict({"path": [str(root / path) for path in paths]})
+    return [row for batch in line_batches([asked], str(root)) for row in batch.to_pylist()]
+
+
+def about(content: bytes, lines: int, path: str = PATH) -> dict[str, object]:
+    """The row at the end of a file."""
+    digest = sha256(content).hexdigest()
+    return {"home": HOUR, "value": None, "path": path, "lines": lines, "bytes": len(content), "digest": digest}
+
+
+@pytest.mark.parametrize("name", ["file", "file.gz"])
+def test_a_files_lines_are_followed_by_what_is_known_of_it(tmp_path: Path, name: str) -> None:
+    plain = b'{"a":1}\n{"b":2}\n'
+    content = gzip.compress(plain) if name.endswith(".gz") else plain
+    path = PATH.replace("file", name)
+    put(tmp_path, path, content)
+    *lines, last = read(tmp_path, path)
+    assert [line["value"] for line in lines] == ['{"a":1}', '{"b":2}']
+    assert all(line["home"] == HOUR and line["path"] is None for line in lines)
+    assert last == about(content, 2, path)
+
+
+def test_empty_lines_are_none_and_the_last_needs_no_end(tmp_path: Path) -> None:
+    content = b"\n  \n1\n\n2"
+    put(tmp_path, PATH, content)
+    assert [row["value"] for row in read(tmp_path, PATH)] == ["1", "2", None]
+    assert read(tmp_path, PATH)[-1] == about(content, 2)
+
+
+def test_of_an_empty_file_it_is_known_that_it_is_empty(tmp_path: Path) -> None:
+    put(tmp_path, PATH, b"")
+    assert read(tmp_path, PATH) == [about(b"", 0)]
+
+
+def test_what_is_no_text_is_replaced_and_keeps_its_line(tmp_path: Path) -> None:
+    put(tmp_path, PATH, b'{"a":"\xff"}\n2\n')
+    assert [row["value"] for row in read(tmp_path, PATH)] == ['{"a":"\ufffd"}', "2", None]
+
+
+@given(st.lists(TEXT.filter(str.strip).map(str.strip), max_size=9))
+def test_each_line_is_read_once_in_order(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    root = tmp_path_factory.mktemp("lake")
+    put(root, PATH, "".join(f"{text}\n" for text in texts).encode())
+    kept = [text.encode().strip().decode() for text in texts]
+    assert [row["value"] for row in read(root, PATH)] == [*filter(None, kept), None]
+
+
+def test_a_long_file_comes_in_several_batches(tmp_path: Path) -> None:
+    put(tmp_path, PATH, b"".join(b"%07d" % number * 1_000 + b"\n" for number in range(1_500)))
+    asked = pa.RecordBatch.from_pydict({"path": [str(tmp_path / PATH)]})
+    batches = list(line_batches([asked], str(tmp_path)))
+    assert len(batches) > 2
+    assert all(batch.schema == LINES for batch in batches)
+    assert sum(batch.num_rows for batch in batches) == 1_501
+    assert batches[-1].to_pylist()[0]["lines"] == 1_500
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:-9], lambda content: content[:20] + b"\0" + content[21:]])
+def test_a_damaged_file_ends_the_job_and_is_not_taken_for_a_short_one(tmp_path: Path, damage: object) -> None:
+    assert callable(damage)
+    put(tmp_path, f"{PATH}.gz", damage(gzip.compress(bytes(range(33, 99)) * 99)))
+    with pytest.raises((EOFError, gzip.BadGzipFile, zlib.error)):
+        read(tmp_path, f"{PATH}.gz")
+
+
+def test_a_file_that_is_gone_ends_the_job(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path, PATH)
+
+
+def test_several_files_are_read_one_after_another(tmp_path: Path) -> None:
+    put(tmp_path, f"{PATH}-1", b"1\n")
+    put(tmp_path, f"{PATH}-2", b"2\n")
+    assert [row["value"] for row in read(tmp_path, f"{PATH}-1", f"{PATH}-2")] == ["1", None, "2", None]
+
+
+def test_files_are_found_by_their_hours_across_the_end_of_a_month(tmp_path: Path) -> None:
+    next_hour = "events/day=2026-12-01/hour=00/file"
+    for path in (
+        PATH,
+        f"{PATH}-2",
+        next_hour,
+        "events/day=2026-12-01/hour=01/file",
+        "events/day=2026-11-29/hour=23/file",
+    ):
+        put(tmp_path, path)
+    found = arrived_files(str(tmp_path), Period(START, START + 2 * HOUR_MS))
+    assert found == {HOUR: [PATH, f"{PATH}-2"], "2026-12-01/00": [next_hour]}
+    assert arrived_files(str(tmp_path), Period(START + DAY_MS, START + 2 * DAY_MS)) == {}
+
+
+def test_other_folders_and_hidden_files_are_none_of_the_streams(tmp_path: Path) -> None:
+    for path in (f"{PATH[:-4]}.file.crc", f"{PATH[:-4]}_SUCCESS", PATH.replace("events", "errors"), "events/notes.txt"):
+        put(tmp_path, path)
+    assert arrived_files(str(tmp_path), Period(START, START + HOUR_MS)) == {}
+    assert arrived_files(str(tmp_path / "nowhere"), Period(START, START + HOUR_MS)) == {}
+
+
+def test_the_hour_of_a_file_is_in_its_path() -> None:
+    assert hour_of(PATH) == HOUR
+    assert hour_of("events/day=2027-01-01/hour=00/deeper/file.gz") == "2027-01-01/00"
