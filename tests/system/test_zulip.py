@@ -47,7 +47,7 @@ def phone_of(site: SelfHosted, token: str, kind: TokenKind = TokenKind.APNS) -> 
 
 
 @both
-@pytest.mark.parametrize(("kind", "token"), [(TokenKind.APNS, "e5" * 32), (TokenKind.FCM, "zulip-" + "Z" * 140)])
+@pytest.mark.parametrize(("kind", "token"), [(TokenKind.APNS, "3d" * 32), (TokenKind.FCM, "zulip-" + "Z" * 140)])
 async def test_what_a_server_sends_is_read_by_the_phone_alone(
     system: System, site: SelfHosted, realm: ZulipRealm, generation: type[Account], kind: TokenKind, token: str
 ) -> None:
@@ -68,7 +68,7 @@ async def test_what_a_server_sends_is_read_by_the_phone_alone(
 async def test_a_server_of_zulip_12_decides_how_it_is_pushed(
     system: System, site: SelfHosted, realm: ZulipRealm
 ) -> None:
-    iphone, android = phone_of(site, "e6" * 32), phone_of(site, "zulip-" + "Y" * 140, TokenKind.FCM)
+    iphone, android = phone_of(site, "3e" * 32), phone_of(site, "zulip-" + "Y" * 140, TokenKind.FCM)
     await site.register(ShippedAccount, realm, iphone)
     await site.register(ShippedAccount, realm, android)
 
@@ -114,7 +114,7 @@ async def test_an_outage_during_a_registration_ends_in_one_device(
 ) -> None:
     site.way.interruptions.extend(interruptions)
 
-    account = await site.register(generation, realm, phone_of(site, "e8" * 32))
+    account = await site.register(generation, realm, phone_of(site, "3f" * 32))
 
     assert site.server.statuses(realm, account.user_id) == {account.name: DeviceStatus.ACTIVE}
     assert len(await asyncio.to_thread(site.devices)) == 1
