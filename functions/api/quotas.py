@@ -2,10 +2,8 @@
 
 from typing import NamedTuple
 
-from pynamodb.exceptions import UpdateError
-
 from api.problems import Problem, ProblemKind
-from clarion.tables import Quota, refused
+from clarion.tables import Quota, update_if
 
 SPARE_SECONDS = 60
 """How long a used-up allowance outlives its window: clocks differ."""
@@ -41,10 +39,5 @@ def _count(quota: str, limit: int, until: int, amount: int = 1) -> bool:
     if amount > limit:
         return False
     enough_left = Quota.quota.does_not_exist() | (Quota.used <= limit - amount)
-    try:
-        Quota(quota).update([Quota.used.add(amount), Quota.ttl.set(until + SPARE_SECONDS)], condition=enough_left)
-    except UpdateError as error:
-        if refused(error):
-            return False
-        raise
-    return True
+    actions = (Quota.used.add(amount), Quota.ttl.set(until + SPARE_SECONDS))
+    return update_if(Quota(quota), *actions, condition=enough_left)

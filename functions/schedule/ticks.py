@@ -11,13 +11,7 @@ after the first reading: a call that can't reach the tables leaves its minutes t
 calls again, though the next minutes may have begun by then.
 """
 
-from collections.abc import Sequence
-
-from pynamodb.exceptions import UpdateError
-from pynamodb.expressions.condition import Condition
-from pynamodb.expressions.update import Action
-
-from clarion.tables import WakeUp, refused
+from clarion.tables import WakeUp, update_if
 
 TICKS, LATEST = "ticks", "latest"
 
@@ -25,19 +19,9 @@ TICKS, LATEST = "ticks", "latest"
 def begin(at: int) -> int:
     """Returns the minute through which all has begun before; both count from the epoch."""
     row = WakeUp(TICKS, LATEST)
-    if _update(row, [WakeUp.minute.set(at)], WakeUp.minute == at - 1):
+    if update_if(row, WakeUp.minute.set(at), condition=WakeUp.minute == at - 1):
         return at - 1
-    late = [WakeUp.after.set(WakeUp.minute | (at - 1)), WakeUp.late.set(at), WakeUp.minute.set(at)]
-    if not _update(row, late, WakeUp.minute.does_not_exist() | (WakeUp.minute < at)):
+    late = (WakeUp.after.set(WakeUp.minute | (at - 1)), WakeUp.late.set(at), WakeUp.minute.set(at))
+    if not update_if(row, *late, condition=WakeUp.minute.does_not_exist() | (WakeUp.minute < at)):
         row.refresh(consistent_read=True)
     return int(row.after) if row.late == at else at - 1
-
-
-def _update(row: WakeUp, actions: Sequence[Action], condition: Condition) -> bool:
-    try:
-        row.update(list(actions), condition=condition)
-    except UpdateError as error:
-        if not refused(error):
-            raise
-        return False
-    return True

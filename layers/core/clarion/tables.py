@@ -289,13 +289,18 @@ def find_subscription(subscription_id: str, attributes: list[str] | None = None)
 def update_subscription(subscription_id: str, *actions: Action, condition: Condition) -> Subscription | None:
     """The row as it is afterwards; None if the condition does not hold."""
     row = Subscription(subscription_id)
+    return row if update_if(row, *actions, condition=condition) else None
+
+
+def update_if(row: Model, *actions: Action, condition: Condition) -> bool:
+    """Whether the condition holds; if it doesn't, nothing changes. `row` is as it is afterwards."""
     try:
         row.update(list(actions), condition=condition)
     except UpdateError as error:
         if refused(error):
-            return None
+            return False
         raise
-    return row
+    return True
 
 
 def unchanged(row: Subscription) -> Condition:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import Field, Json
-from pynamodb.exceptions import UpdateError
 
 from api.bodies import at_most
 from api.networks.zulip.arguments import Arguments
@@ -17,7 +16,7 @@ from api.networks.zulip.errors import ZulipCode, ZulipError
 from api.networks.zulip.notifying import CAN_PUSH
 from api.problems import contended
 from clarion.networks.zulip.servers import Realm, RealmState, Server
-from clarion.tables import refused
+from clarion.tables import update_if
 
 MOST_ROWS = 10_000
 """Of one kind in one report, as servers send them."""
@@ -99,20 +98,14 @@ def _write_realms(call: ServerCall, realms: Sequence[ReportedRealm]) -> Mapping[
 def _write_realm(realm_uuid: str, realm: ReportedRealm, server_uuid: str, now: int) -> None:
     """Raises `Problem` if another server, or the operator, has written meanwhile."""
     own = (Realm.server_uuid == server_uuid) & (Realm.state != RealmState.REFUSED.value)
-    try:
-        Realm(realm_uuid).update(
-            [
-                Realm.server_uuid.set(server_uuid),
-                Realm.host.set(realm.host),
-                Realm.state.set(realm.state.value),
-                Realm.created_at.set(Realm.created_at | now),
-            ],
-            condition=Realm.server_uuid.does_not_exist() | own,
-        )
-    except UpdateError as error:
-        if refused(error):
-            raise contended() from None
-        raise
+    actions = (
+        Realm.server_uuid.set(server_uuid),
+        Realm.host.set(realm.host),
+        Realm.state.set(realm.state.value),
+        Realm.created_at.set(Realm.created_at | now),
+    )
+    if not update_if(Realm(realm_uuid), *actions, condition=Realm.server_uuid.does_not_exist() | own):
+        raise contended()
 
 
 def _duplicate() -> ZulipError:

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import Field
-from pynamodb.exceptions import UpdateError
 from pynamodb.expressions.condition import Condition
 
 from api import quotas
@@ -17,7 +16,7 @@ from api.networks.zulip.settings import ServerPolicy
 from api.problems import contended
 from api.quotas import Rate
 from clarion.networks.zulip.servers import KEY_LENGTH, Server, ServerState, find_server, has_key, key_hash
-from clarion.tables import refused
+from clarion.tables import update_if
 
 OF_ALL = Rate(60, 60)
 """Registrations of servers, whoever sends them: nobody needs to be known for one."""
@@ -50,13 +49,9 @@ def deactivate_server(call: ServerCall) -> Mapping[str, Any]:
 
     Raises `ZulipError` for a key that this instance remembers, but that has been replaced.
     """
-    same_key = Server.key_hash == call.server.key_hash
-    try:
-        call.server.update([Server.state.set(ServerState.DEACTIVATED.value)], condition=same_key)
-    except UpdateError as error:
-        if refused(error):
-            raise unauthorized() from None
-        raise
+    deactivated = Server.state.set(ServerState.DEACTIVATED.value)
+    if not update_if(call.server, deactivated, condition=Server.key_hash == call.server.key_hash):
+        raise unauthorized()
     return {}
 
 
@@ -73,21 +68,15 @@ def _require_welcome(server: Server | None, asked: ServerArguments, policy: Serv
 
 def _write(server: Server | None, asked: ServerArguments, now: int) -> None:
     """Raises `Problem` if another registration, or the operator, has written meanwhile."""
-    try:
-        Server(str(asked.zulip_org_id)).update(
-            [
-                Server.key_hash.set(key_hash(asked.new_org_key or asked.zulip_org_key)),
-                Server.hostname.set(asked.hostname),
-                Server.contact_email.set(asked.contact_email),
-                Server.state.set(ServerState.ACTIVE.value),
-                Server.created_at.set(Server.created_at | now),
-            ],
-            condition=_unchanged(server),
-        )
-    except UpdateError as error:
-        if refused(error):
-            raise contended() from None
-        raise
+    actions = (
+        Server.key_hash.set(key_hash(asked.new_org_key or asked.zulip_org_key)),
+        Server.hostname.set(asked.hostname),
+        Server.contact_email.set(asked.contact_email),
+        Server.state.set(ServerState.ACTIVE.value),
+        Server.created_at.set(Server.created_at | now),
+    )
+    if not update_if(Server(str(asked.zulip_org_id)), *actions, condition=_unchanged(server)):
+        raise contended()
 
 
 def _unchanged(server: Server | None) -> Condition:

@@ -18,7 +18,7 @@ import hashlib
 from uuid import UUID, uuid5
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
-from pynamodb.exceptions import DeleteError, UpdateError
+from pynamodb.exceptions import DeleteError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
@@ -26,7 +26,7 @@ from pynamodb.models import Model
 
 from clarion.networks.xmtp.needs import BY_END_DUE, BY_KEYS_DUE, INSTALLATIONS
 from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
-from clarion.tables import refused
+from clarion.tables import refused, update_if
 
 VALID_S = 30 * 86_400
 """How long a registration is good for."""
@@ -180,8 +180,4 @@ def _turn(bucket: int, period: int) -> int:
 
 def _update(subscription_id: str, *actions: Action, condition: Condition) -> None:
     """Nothing changes if the condition doesn't hold."""
-    try:
-        Installation(subscription_id).update(list(actions), condition=condition)
-    except UpdateError as error:
-        if not refused(error):
-            raise
+    update_if(Installation(subscription_id), *actions, condition=condition)
