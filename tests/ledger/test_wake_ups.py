@@ -6,6 +6,7 @@ import pytest
 
 from infra.environments import PROD
 from pipeline.prices import SCHEDULER, WRITE_UNIT
+from tests.ledger.amounts import dearer
 from tests.ledger.end_to_end import deployed_stages
 from tests.ledger.wake_ups import (
     DISPATCHED,
@@ -31,12 +32,7 @@ def documented() -> WakeUpAmounts:
 def test_no_wake_up_costs_more_than_the_page_says(documented: WakeUpAmounts) -> None:
     with deployed_stages() as stages:
         measured = measure(stages, rounds=1)
-    dearer = {
-        name: (getattr(measured, name), getattr(documented, name))
-        for name in set(WakeUpAmounts._fields) - MEASURED_TIMES
-        if getattr(measured, name) > getattr(documented, name) * SLACK.get(name, 1) + 0.0005
-    }
-    assert not dearer
+    assert not dearer(measured, documented, times=MEASURED_TIMES, slack=SLACK)
 
 
 def test_the_page_states_what_a_million_subscribers_cost(documented: WakeUpAmounts) -> None:

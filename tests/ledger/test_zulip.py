@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ledger.amounts import dearer
 from tests.ledger.end_to_end import deployed_stages
 from tests.ledger.zulip import MEASURED_TIMES, NotifyAmounts, dollars, dollars_table, measure, read_amounts
 
@@ -22,12 +23,7 @@ def documented() -> NotifyAmounts:
 def test_no_push_costs_more_than_the_page_says(documented: NotifyAmounts) -> None:
     with deployed_stages() as stages:
         measured = measure(stages, rounds=2)
-    dearer = {
-        name: (getattr(measured, name), getattr(documented, name))
-        for name in set(NotifyAmounts._fields) - MEASURED_TIMES
-        if getattr(measured, name) > getattr(documented, name) * SLACK.get(name, 1) + 0.0005
-    }
-    assert not dearer
+    assert not dearer(measured, documented, times=MEASURED_TIMES, slack=SLACK)
 
 
 def test_the_page_states_what_a_million_pushes_cost(documented: NotifyAmounts) -> None:

@@ -33,6 +33,7 @@ from schedule.expiries import Expiries
 from schedule.handler import SERVICE, Schedule
 from schedule.ticks import LATEST, TICKS
 from schedule.waking import WakeUps
+from tests.ledger.amounts import most
 from tests.ledger.end_to_end import BATCH, EndToEnd, dispatch_batch
 from tests.ledger.stopwatch import SideBySide, Spent, stopwatch
 from tests.ledger.whole_bill import invocation_ms, lambda_time
@@ -91,12 +92,7 @@ def measure(stages: EndToEnd, rounds: int) -> WakeUpAmounts:
     minute = now - (now % 60 == 0)
     _subscribe(minute)
     _, *found = [_measure(stages, minute) for _ in range(rounds + 1)]
-    return WakeUpAmounts(
-        *(
-            (min if name in MEASURED_TIMES else max)(getattr(one, name) for one in found)
-            for name in WakeUpAmounts._fields
-        )
-    )
+    return most(found, MEASURED_TIMES)
 
 
 def dollars(of: WakeUpAmounts) -> dict[str, float]:

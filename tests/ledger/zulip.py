@@ -33,6 +33,7 @@ from pipeline.prices import (
     SQS_REQUEST,
     WRITE_UNIT,
 )
+from tests.ledger.amounts import most
 from tests.ledger.end_to_end import EndToEnd, dispatch_batch
 from tests.ledger.stopwatch import SideBySide, stopwatch
 from tests.ledger.whole_bill import FILE, MONTH, lambda_time, recorded_metrics
@@ -88,12 +89,7 @@ def measure(stages: EndToEnd, rounds: int) -> NotifyAmounts:
     server = known_server(stages)
     devices = _register(server)
     _, *found = [_measure(stages, server, devices) for _ in range(rounds + 1)]
-    return NotifyAmounts(
-        *(
-            (min if name in MEASURED_TIMES else max)(getattr(one, name) for one in found)
-            for name in NotifyAmounts._fields
-        )
-    )
+    return most(found, MEASURED_TIMES)
 
 
 def dollars(of: NotifyAmounts) -> dict[str, float]:

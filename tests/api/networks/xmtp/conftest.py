@@ -16,25 +16,11 @@ from api.networks.xmtp.settings import XmtpSettings
 from api.worker import ApiWorker
 from clarion.channels import Channel
 from clarion.clock import now_ms
-from clarion.event_log import EventLog
-from clarion.events import Event
 from clarion.networks.xmtp.installations import Installation
+from tests.events import KeptEvents
 
 SERVICE = "/notifications.v1.Notifications"
 APPS = {"apns": ["first", "tablet"], "fcm": ["first", "robot"], "webhook": ["first"]}
-
-
-class KeptEvents(EventLog):
-    """Keeps what would go to the lake."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def add(self, event: Event) -> None:
-        self.events.append(event)
-
-    def flush(self) -> int:
-        return 0
 
 
 @dataclass

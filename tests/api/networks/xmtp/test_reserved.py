@@ -19,8 +19,9 @@ from clarion.proofs import PENDING_MS, status_at
 from clarion.rulesets import Owner
 from clarion.tables import RuleRow, Subscription, Token, WakeUp
 from clarion.wake_ups import expiry_slot
-from tests.api.networks.xmtp.conftest import Clock, KeptEvents, Phone
+from tests.api.networks.xmtp.conftest import Clock, Phone
 from tests.api.networks.xmtp.test_service import GROUP, OTHER, key, limited, named
+from tests.events import KeptEvents
 
 HOUR_MS = 3_600_000
 

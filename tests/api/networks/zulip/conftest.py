@@ -11,27 +11,13 @@ from api.networks.zulip.device_quota import DeviceQuota
 from api.networks.zulip.worker import Recent, ZulipWorker
 from api.worker import ApiWorker
 from clarion.channels import Channel
-from clarion.event_log import EventLog
-from clarion.events import Event
 from clarion.messages import PushMessage
 from clarion.networks.zulip.keys import BouncerKeys
 from clarion.networks.zulip.needs import BOUNCER_SECRET
 from clarion.networks.zulip.servers import Realm, Server, find_realm, find_server
 from clarion.secrets import Secret
+from tests.events import KeptEvents
 from tests.zulip import KEYS, Clock, ZulipServer, settings_of
-
-
-class KeptEvents(EventLog):
-    """Keeps what would go to the lake."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def add(self, event: Event) -> None:
-        self.events.append(event)
-
-    def flush(self) -> int:
-        return 0
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from clarion.networks.zulip.servers import Realm, RealmState
 from clarion.secrets import Secret
 from clarion.tables import Token, find_subscription
 from clarion.tokens import hash_of
-from tests.api.networks.zulip.conftest import KeptEvents
+from tests.events import KeptEvents
 from tests.zulip import OTHER_PUBLIC, PUBLIC, Clock, ZulipDevice, ZulipServer, android, seal
 
 MINUTE, DAY = 60, 86_400
