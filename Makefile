@@ -72,6 +72,16 @@ local/connect/node_modules/.ready: .venv/.ready local/connect/package-lock.json
 	@cd local/connect && $(NPM) ci --ignore-scripts --silent --no-audit --no-fund --no-update-notifier
 	@touch $@
 
+local/notify/node_modules/.ready: .venv/.ready local/notify/package-lock.json
+	@echo "» WalletConnect's Notify client"
+	@cd local/notify && $(NPM) ci --ignore-scripts --silent --no-audit --no-fund --no-update-notifier
+	@touch $@
+
+console/page/web/node_modules/.ready: .venv/.ready console/page/web/package-lock.json
+	@echo "» what draws the live page's charts"
+	@cd console/page/web && $(NPM) ci --ignore-scripts --silent --no-audit --no-fund --no-update-notifier
+	@touch $@
+
 bench/node/node_modules/.ready: .venv/.ready bench/node/package-lock.json
 	@echo "» node-apn, which the benches compare with"
 	@cd bench/node && $(NPM) ci --ignore-scripts --silent --no-audit --no-fund --no-update-notifier
@@ -88,7 +98,7 @@ clients/typescript/dist/index.js: clients/typescript/node_modules/.ready docs/op
 	@touch $@
 
 .PHONY: setup
-setup: .venv/.ready .venv-emulator/.ready tools/cdk/node_modules/.ready local/connect/node_modules/.ready clients/typescript/dist/index.js ## Install everything a developer's machine needs
+setup: .venv/.ready .venv-emulator/.ready tools/cdk/node_modules/.ready local/connect/node_modules/.ready local/notify/node_modules/.ready console/page/web/node_modules/.ready clients/typescript/dist/index.js ## Install everything a developer's machine needs
 
 .PHONY: lock
 lock: $(UV) ## Lock versions and hashes of every requirements file anew
@@ -103,6 +113,10 @@ demo: setup ## Deploy into the emulator and play the product's story, step by st
 .PHONY: run
 run: setup ## The same system, staying up, with how to use it in a browser and by curl
 	@$(PY) -m local.run
+
+.PHONY: page-screenshots
+page-screenshots: setup .tools/chromium ## Take the pictures of the live page anew, into docs/
+	@$(PY) -m tests.page.screenshots
 
 .PHONY: pipeline-demo
 pipeline-demo: setup .venv-pipeline/.ready ## A day with an outage: find what it swallowed, send it again, report
@@ -258,6 +272,10 @@ bench-latency: setup ## Measure the emulated stack from submission to push (RATE
 bench-crowd: setup ## Send one statement to 100,000 phones through the emulated stack (RECEIVERS=100000)
 	@$(PY) -m bench.crowd --receivers $(or $(RECEIVERS),100000)
 
+.PHONY: bench-bouncer
+bench-bouncer: setup ## Measure how many pushes of a Zulip server the emulated stack takes in a second (ROUNDS=40)
+	@$(PY) -m bench.bouncer --rounds $(or $(ROUNDS),40)
+
 .PHONY: bench-schedule
 bench-schedule: .venv/.ready ## Measure a minute in which 50,000 are woken
 	@$(PY) -m bench.schedule
@@ -292,4 +310,4 @@ bench: setup .venv-bench/.ready bench/node/node_modules/.ready ## Measure all fi
 
 .PHONY: clean
 clean: ## Remove everything that make has fetched or built
-	@rm -rf .venv .venv-emulator .venv-bench .venv-pipeline .tools .build cdk.out tools/cdk/node_modules local/connect/node_modules bench/node/node_modules clients/typescript/node_modules clients/typescript/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-emulator .venv-bench .venv-pipeline .tools .build cdk.out tools/cdk/node_modules local/connect/node_modules local/notify/node_modules console/page/web/node_modules bench/node/node_modules clients/typescript/node_modules clients/typescript/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

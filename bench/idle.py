@@ -22,7 +22,7 @@ from bench.idle_bill import (
 )
 from bench.markdown import inserted, table_row
 from clarion.channels import Channel
-from clarion.networks import STATEMENTS, XMTP, ZULIP
+from clarion.networks import STATEMENTS, WALLETCONNECT, XMTP, ZULIP
 from infra.app import define_alone
 from infra.config import EnvironmentConfig
 from infra.environments import DEV, PROD
@@ -58,6 +58,7 @@ class Extended(NamedTuple):
 
     xmtp: DeployedStacks
     zulip: DeployedStacks
+    walletconnect: DeployedStacks
     webhook: DeployedStacks
 
 
@@ -86,6 +87,7 @@ def added(prod: DeployedStacks, dev: DeployedStacks, extended: Extended) -> Iter
     )
     yield from _added_by_xmtp(prod, extended.xmtp)
     yield _added_by_zulip(prod, extended.zulip)
+    yield _added_by_walletconnect(prod, extended.walletconnect)
     yield _added_by_channel(prod, extended.webhook)
     alarmed = alarm_metrics(prod) - alarm_metrics(dev)
     yield Item(
@@ -99,11 +101,10 @@ def _added_by_xmtp(prod: DeployedStacks, xmtp: DeployedStacks) -> Iterator[Item]
     sources = _more(prod, xmtp, "AWS::Lambda::EventSourceMapping")
     polled = sources * QUEUE_POLLS * SQS_REQUEST / 1_000_000
     yield Item("", "polling of its queue of commands", polled)
-    logged = prod.tasks * times(PERIOD) * recorded_bytes(STATEMENTS) * LOG_BYTE / 1_000_000
     yield Item(
         "",
         f"{XMTP_METRICS} recorded metrics: three of its worker's, and to how many nodes ingest is connected; their log lines",
-        XMTP_METRICS * METRIC + logged,
+        XMTP_METRICS * METRIC + _logged_by_ingest(prod),
     )
     run = INVOCATION + XMTP_RUN_S * XMTP_GIGABYTES * GIGABYTE_SECOND + XMTP_QUERIES * READ_UNIT / 2
     yield Item(
@@ -121,13 +122,34 @@ def _added_by_zulip(prod: DeployedStacks, zulip: DeployedStacks) -> Item:
     return Item("Zulip", what, alarmed * ALARM_METRIC + secrets * SECRET)
 
 
+def _added_by_walletconnect(prod: DeployedStacks, walletconnect: DeployedStacks) -> Item:
+    alarmed = alarm_metrics(walletconnect) - alarm_metrics(prod)
+    what = (
+        f"alarms on {alarmed} metrics, a secret for the server's keys, polling of its queue of commands, a recorded metric: "
+        "to how many relays ingest is connected"
+    )
+    dollars = alarmed * ALARM_METRIC + _polled_and_kept(prod, walletconnect) + METRIC + _logged_by_ingest(prod)
+    return Item("WalletConnect", what, dollars)
+
+
 def _added_by_channel(prod: DeployedStacks, webhook: DeployedStacks) -> Item:
     alarmed = alarm_metrics(webhook) - alarm_metrics(prod)
     queues = _more(prod, webhook, "AWS::Lambda::EventSourceMapping")
-    secrets = _more(prod, webhook, "AWS::SecretsManager::Secret")
-    dollars = alarmed * ALARM_METRIC + queues * QUEUE_POLLS * SQS_REQUEST / 1_000_000 + secrets * SECRET
+    dollars = alarmed * ALARM_METRIC + _polled_and_kept(prod, webhook)
     what = f"alarms on {alarmed} metrics, polling of {queues} queues, a secret for each app"
     return Item("a further channel with a held queue, such as the webhook", what, dollars)
+
+
+def _polled_and_kept(prod: DeployedStacks, other: DeployedStacks) -> float:
+    """What the further queues and secrets cost."""
+    queues = _more(prod, other, "AWS::Lambda::EventSourceMapping")
+    secrets = _more(prod, other, "AWS::SecretsManager::Secret")
+    return queues * QUEUE_POLLS * SQS_REQUEST / 1_000_000 + secrets * SECRET
+
+
+def _logged_by_ingest(prod: DeployedStacks) -> float:
+    """Of a network that is followed: the lines that record to how many nodes its tasks are connected."""
+    return prod.tasks * times(PERIOD) * recorded_bytes(STATEMENTS) * LOG_BYTE / 1_000_000
 
 
 def _more(prod: DeployedStacks, other: DeployedStacks, kind: str) -> int:
@@ -143,10 +165,11 @@ def deployed(environment: EnvironmentConfig, **context: str) -> DeployedStacks:
 def tables() -> list[list[str]]:
     """As docs/operations.md has them."""
     prod, dev = deployed(PROD), deployed(DEV)
-    xmtp, zulip = (deployed(PROD, networks=f"{STATEMENTS},{name}") for name in (XMTP, ZULIP))
+    networks = (XMTP, ZULIP, WALLETCONNECT)
+    xmtp, zulip, walletconnect = (deployed(PROD, networks=f"{STATEMENTS},{name}") for name in networks)
     channels = ",".join((*PROD.channels, Channel.WEBHOOK))
     webhook = deployed(PROD, channels=channels, webhook_url="https://push.example.org/clarion")
-    return [table([prod, dev]), table_of_added(prod, dev, Extended(xmtp, zulip, webhook))]
+    return [table([prod, dev]), table_of_added(prod, dev, Extended(xmtp, zulip, walletconnect, webhook))]
 
 
 def main() -> None:

@@ -45,9 +45,9 @@ from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.standby import Standby
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.sources.feed import Feed
-from ingest.sources.statements.connection import open_connection
 from ingest.sources.statements.protocol import Shown, read
 from ingest.sources.statements.source import SOURCE_SPEC
+from ingest.sources.websocket import open_connection
 from ingest.wiring import AwsClients
 from tests.match.scene import credentials
 

@@ -4,8 +4,9 @@
   the ratio is the median of the turns' ratios: whatever else the machine does hits both sides alike. Each turn is in
   processes of its own, since where a library happens to lie in memory makes some percent of difference.
 - *Statements*: one lake, of which periods of several lengths are reconciled, each in a session of its own. A line
-  through what they took has a slope, seconds for each further statement, and a constant. The *margin* is what bare
-  verification on as many cores takes of the slope.
+  through what they took of the processors has a slope, seconds for each further statement, and a constant. The
+  *margin* is what bare verification takes of the slope: processor time of all processes beside processor time, so that
+  whatever else the machine does makes little difference.
 - *Rules*: a day of 100,000 statements with more and more of them.
 - *Cold*: a small day by a new process, and the floor: a new process that starts a session for one Python stage.
 - *A loud pair*: see `bench.pipeline_pair`.
@@ -40,6 +41,7 @@ from pyspark.sql import functions as F
 from bench.figures import Figure, report, table
 from bench.markdown import inserted
 from bench.pipeline_pair import LoudPair, loud_pair
+from bench.processors import processor_seconds
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, decode
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
@@ -87,18 +89,23 @@ def timed(what: str) -> Iterator[Took]:
 
 
 class StageTimes(NamedTuple):
-    """Seconds for a verification, of all cores together: bare, and of the verify stage; medians of its turns."""
+    """Seconds for a verification, of all cores together: bare, and of the verify stage; medians of its turns.
+
+    `processor` is what a bare one takes of a processor.
+    """
 
     bare: float
     stage: float
     ratio: float
+    processor: float
 
 
 class Reconciled(NamedTuple):
-    """`right`: it found the planted faults and nothing else."""
+    """`processor` are seconds of all cores together; `right`: it found the planted faults and nothing else."""
 
     statements: int
     seconds: float
+    processor: float
     right: bool
 
 
@@ -157,19 +164,22 @@ def _signed(raw: bytes) -> Signed | None:
     return proof.signature, statement.signing_payload, proof.signer
 
 
-def verify_bare(root: str) -> int:
+def verify_bare(root: str) -> tuple[int, float]:
+    """How many it has verified, and the seconds that took of the processor."""
     statements = signed(root)
+    begun = time.process_time()
     for _ in range(BARE_TIMES_OVER):
         for signature, payload, signer in statements:
             sr25519.verify(signature, payload, signer)
-    return BARE_TIMES_OVER * len(statements)
+    return BARE_TIMES_OVER * len(statements), time.process_time() - begun
 
 
-def bare_seconds(processes: Sequence[ProcessPoolExecutor], root: str) -> float:
+def bare_seconds(processes: Sequence[ProcessPoolExecutor], root: str) -> tuple[float, float]:
+    """For each: as long as all together take, and of a processor."""
     begun = time.perf_counter()
     verified_in = [process.submit(verify_bare, root) for process in processes]
-    count = sum(future.result() for future in verified_in)
-    return (time.perf_counter() - begun) / count
+    counts, seconds = zip(*(future.result() for future in verified_in), strict=True)
+    return (time.perf_counter() - begun) / sum(counts), sum(seconds) / sum(counts)
 
 
 def run(rows: DataFrame) -> float:
@@ -186,16 +196,17 @@ def verify_stage(root: str, cores: int) -> StageTimes:
     count = facts.where("flaw is null or flaw not in ('malformed', 'unsupported_proof')").count()
     with _processes(cores, cores) as processes:
         bare_seconds(processes, root)
-        bare, stage = bare_seconds(processes, root), run(facts) / count
+        bare, processor = bare_seconds(processes, root)
+        stage = run(facts) / count
     lake.spark.stop()
-    return StageTimes(bare, stage, bare / stage)
+    return StageTimes(bare, stage, bare / stage, processor)
 
 
 def verify_stages(root: str, cores: int, turns: int) -> StageTimes:
     taken = []
     for turn in range(1, turns + 1):
         taken.append(on_cores(cores, verify_stage, root, cores))
-        bare, stage, ratio = taken[-1]
+        bare, stage, ratio, _ = taken[-1]
         print(
             f"    turn {turn}: {1e6 * bare:6.1f} µs bare, {1e6 * stage:6.1f} µs in the stage: {ratio:.2f}", flush=True
         )
@@ -215,7 +226,7 @@ def reconciled(root: str, period: Period) -> Reconciled:
     lake = EventLake(session("bench", cores=CORES), root)
     path = f"{root}/{period.start}"
     reconcile(lake, period, NOW, TERMS).differences.select(*SAME).write.mode("overwrite").parquet(path)
-    took = time.perf_counter() - begun
+    took, processor = time.perf_counter() - begun, processor_seconds()
     lake.spark.catalog.clearCache()
     observed = lake.read(EventKind.OBSERVED).where(period.has(F.col("observed_at"))).select("receipt").distinct()
     found = lake.spark.read.parquet(path).persist()
@@ -223,11 +234,12 @@ def reconciled(root: str, period: Period) -> Reconciled:
     wrong = found.exceptAll(planted).count() + planted.exceptAll(found).count()
     statements = observed.count()
     print(
-        f"  {statements:>9,} statements: {took:6.1f} s; {found.count():,} differences, {wrong} of them wrong",
+        f"  {statements:>9,} statements: {took:6.1f} s, {processor:6.1f} s of processors; "
+        f"{found.count():,} differences, {wrong} of them wrong",
         flush=True,
     )
     lake.spark.stop()
-    return Reconciled(statements, took, wrong == 0)
+    return Reconciled(statements, took, processor, wrong == 0)
 
 
 def floor() -> float:
@@ -249,8 +261,8 @@ def cold(root: str, period: Period, turns: int) -> Cold:
 
 
 def line(points: Sequence[Reconciled]) -> tuple[float, float]:
-    """The slope, in seconds for a statement, and the constant, in seconds, of the nearest straight line."""
-    return linear_regression([point.statements for point in points], [point.seconds for point in points])
+    """The slope, in seconds for a statement, and the constant, of the nearest straight line; all of processors."""
+    return linear_regression([point.statements for point in points], [point.processor for point in points])
 
 
 def last_hours(hours: int) -> Period:
@@ -295,8 +307,8 @@ def figures(measured: Measured) -> list[Figure]:
         for rules, found in measured.by_rules.items()
     ]
     return [
-        Figure("reconcile: a further statement, beside bare `sr25519.verify`", 1e6 * slope, 1e6 * two.bare, two.bare / slope, "µs"),
-        Figure.alone("reconcile: constant", constant, "s"),
+        Figure("reconcile: a further statement, beside bare `sr25519.verify`", 1e6 * slope, 1e6 * two.processor, two.processor / slope, "µs of processors"),
+        Figure.alone("reconcile: constant", constant, "s of processors"),
         *growth,
         Figure("verify stage on two cores, beside bare `sr25519.verify`", 1e6 * two.stage, 1e6 * two.bare, two.ratio, "µs"),
         Figure("verify stage on one core, beside bare `sr25519.verify`", 1e6 * one.stage, 1e6 * one.bare, one.ratio, "µs"),
@@ -311,10 +323,10 @@ def figures(measured: Measured) -> list[Figure]:
 
 def write(measured: Measured, found: Sequence[Figure]) -> None:
     points = {
-        "statements": [(point.statements, point.seconds) for point in measured.by_statements],
+        "statements": [(point.statements, point.processor) for point in measured.by_statements],
         "rules": [(rules, point.seconds) for rules, point in measured.by_rules.items()],
         "line": line(measured.by_statements),
-        "bare": measured.stages[CORES].bare,
+        "bare": measured.stages[CORES].processor,
     }
     PLOTTED.write_text(json.dumps(points, indent=2) + "\n")
     PAGE.write_text(inserted(PAGE.read_text(), table(found)))

@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from clarion.decisions import NotificationDecision
 from clarion.limiter import Limit
 from clarion.networks import STATEMENTS
-from pipeline.limits import LimitHistory, default_span
+from pipeline.limit_spans import default_span
+from pipeline.limits import LimitHistory
 from pipeline.period import DAY_MS
 from pipeline.session import session
 from pipeline.verdicts import COMPARISON, contradictions

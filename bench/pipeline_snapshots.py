@@ -6,11 +6,9 @@ Each size runs in a process of its own, on two cores.
 """
 
 import argparse
-import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +16,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from bench.processors import processor_seconds
 from pipeline.known import known, write_snapshots
 from pipeline.lake import EventLake, hour_columns
 from pipeline.period import DAY_MS, HOUR_MS
@@ -107,23 +106,9 @@ def _found(lake: EventLake, rules: int) -> DataFrame:
 
 def _seconds(work: Callable[[], object]) -> float:
     """Of processors: whatever else the machine does makes no difference."""
-    begun = _cpu_seconds()
+    begun = processor_seconds()
     work()
-    return _cpu_seconds() - begun
-
-
-def _cpu_seconds() -> float:
-    """Of this process and all below it, which are Java and Spark's Python."""
-    used, parents = {}, {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            pid = int(stat.parent.name)
-            parents[pid], used[pid] = int(fields[1]), sum(map(int, fields[11:15]))
-    mine = {os.getpid()}
-    while below := {pid for pid, parent in parents.items() if parent in mine} - mine:
-        mine |= below
-    return sum(used.get(pid, 0) for pid in mine) / os.sysconf("SC_CLK_TCK")
+    return processor_seconds() - begun
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ def draw_statements(found: dict[str, Any], path: Path) -> None:
     axes.plot([end / 1e6 for end in ends], [constant + slope * end for end in ends], "--", color="grey", label=label)
     axes.plot([end / 1e6 for end in ends], [found["bare"] * end for end in ends], ":", label="bare sr25519.verify")
     axes.plot([count / 1e6 for count in statements], seconds, "o", label="reconcile, measured")
-    axes.set(xlabel="statements, millions", ylabel="seconds on two cores", xlim=(0, None), ylim=(0, None))
+    axes.set(xlabel="statements, millions", ylabel="seconds of processors", xlim=(0, None), ylim=(0, None))
     save(figure, axes, path)
 
 

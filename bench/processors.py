@@ -34,6 +34,11 @@ class ProcessorTime:
         return {part: now[part] - self.before[part] for part in now}
 
 
+def processor_seconds() -> float:
+    """What this process and all that descend from it have taken of the processors so far."""
+    return sum(ticks for _, ticks in _descendants(os.getpid())) / TICKS
+
+
 def _seconds_by_part() -> Mapping[str, float]:
     """With the processes that have ended and were waited for, which count for those that waited."""
     taken = dict.fromkeys([*PARTS.values(), REST], 0.0)

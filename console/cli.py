@@ -15,6 +15,7 @@ from console.doctor.plan import DeploymentPlan
 from console.faults import AwsError, Exit, discreet, explained
 from console.options import Ago, Hex, Instant, options, yes_option
 from console.output import print_error, show
+from console.walletconnect.commands import walletconnect
 from console.zulip.commands import zulip
 
 ASKED_FOR = "-"
@@ -88,6 +89,21 @@ def _why(
     further = why.look_further(here, found, explain.words(here, envelope_id, client, until), as_json=as_json)
     show(further, as_json=as_json)
     return Exit.WELL if further.explained else Exit.UNWELL
+
+
+@clarion.command("page")
+@options(
+    click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of 127.0.0.1; by default a free one."),
+)
+def _page(*, port: int, stage: str | None, as_json: bool) -> Exit:
+    """Show each item on its way, and what `status` says, on a page in a browser on this machine, until Ctrl-C.
+
+    It changes nothing. While nobody looks at it, it asks AWS for nothing.
+    """
+    from console.page import command  # noqa: PLC0415 - no other command needs a web server, which takes time to import
+
+    command.serve(deployment.find(stage), port, as_json=as_json)
+    return Exit.WELL
 
 
 @clarion.command("redrive")
@@ -227,6 +243,7 @@ def _export_rules(*, client: bytes | None, stage: str | None, as_json: bool) -> 
 
 
 clarion.add_command(zulip)
+clarion.add_command(walletconnect)
 
 
 def main(words: Sequence[str] | None = None) -> int:

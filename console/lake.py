@@ -29,10 +29,10 @@ class Lake:
         self._s3 = s3
         self._bucket = bucket
 
-    def files(self, hour: datetime) -> list[File]:
-        """What arrived in the hour, in UTC, that `hour` lies in."""
+    def files(self, hour: datetime, after: str = EVENTS_PREFIX) -> list[File]:
+        """What arrived in the hour, in UTC, that `hour` lies in; of keys that sort behind `after`."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self._bucket, Prefix=f"{EVENTS_PREFIX}day={hour:%Y-%m-%d}/hour={hour:%H}/"
+            Bucket=self._bucket, Prefix=f"{EVENTS_PREFIX}day={hour:%Y-%m-%d}/hour={hour:%H}/", StartAfter=after
         )
         return [File(one["Key"], one["LastModified"]) for page in pages for one in page.get("Contents", [])]
 

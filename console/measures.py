@@ -50,6 +50,16 @@ class Measures(Report):
         return self.latency[statistic] / 1000 if statistic in self.latency else None
 
 
+class History(Report):
+    """By minute, the oldest first: when each began, in UNIX seconds, and each series' values, None where there is none.
+
+    Latencies are in milliseconds.
+    """
+
+    minutes: list[int]
+    series: dict[str, list[float | None]]
+
+
 class Series(NamedTuple):
     namespace: str
     name: str
@@ -91,6 +101,33 @@ def measure(cloudwatch: "CloudWatchClient", here: "Deployment", minutes: int) ->
     )
 
 
+def history(cloudwatch: "CloudWatchClient", here: "Deployment", minutes: int) -> History:
+    """What came in, what went out, and how long it took, in each of the last so many minutes."""
+    received, delivered = Metric.ENVELOPES_RECEIVED.value, decided(PushDecision.DELIVERED)
+    series = {
+        "received": _counted(here, _COMPONENTS[received.partition("_")[0]], received, "Sum"),
+        "delivered": _counted(here, _COMPONENTS[delivered.partition("_")[0]], delivered, "Sum"),
+        **{statistic: _counted(here, "dispatch", Metric.LATENCY, statistic) for statistic in ("p50", "p99")},
+    }
+    end = _next_minute()
+    begins = [end - timedelta(minutes=ago) for ago in range(minutes, 0, -1)]
+    answer = cloudwatch.get_metric_data(
+        MetricDataQueries=[one.query(name, 60) for name, one in series.items()], StartTime=begins[0], EndTime=end
+    )
+    found = {
+        result["Id"]: dict(zip(result["Timestamps"], result["Values"], strict=True))
+        for result in answer["MetricDataResults"]
+    }
+    return History(
+        minutes=[round(begin.timestamp()) for begin in begins],
+        series={name: [found.get(name, {}).get(begin) for begin in begins] for name in series},
+    )
+
+
+def _next_minute() -> datetime:
+    return datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
+
+
 def _counted(here: "Deployment", component: str, name: str, statistic: str, network: str | None = None) -> Series:
     return Series(NAMESPACE, name, dimensions(component, here.stage, network), statistic)
 
@@ -99,7 +136,7 @@ def _values(
     cloudwatch: "CloudWatchClient", series: Mapping[str, Series], minutes: int, *, period: int
 ) -> dict[str, list[float]]:
     """Of the last so many minutes, the youngest first; only of those that have any."""
-    end = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
+    end = _next_minute()
     queries = {f"m{number}": series for number, series in enumerate(series.values())}
     answer = cloudwatch.get_metric_data(
         MetricDataQueries=[series.query(identity, period) for identity, series in queries.items()],

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import boto3
 from pydantic import computed_field
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from clarion import tables
 from clarion.tables import Lease
-from console.deployment import Deployment
+from console.deployment import Deployment, Queue
 from console.depths import depth
 from console.measures import DECISIONS, FUNNEL, Measures, measure
 from console.output import UNKNOWN, Report, ago, clock, progress, table
@@ -22,6 +23,8 @@ from console.sources import Source
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_cloudwatch.type_defs import MetricAlarmTypeDef
+    from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_sqs import SQSClient
 
 SILENT_SECONDS = 60.0
 """After which a task is taken for gone: it renews its lease four times in `following.lease_seconds`."""
@@ -146,23 +149,25 @@ class Status(Report):
         return made
 
 
+@dataclass(frozen=True)
+class Clients:
+    sqs: "SQSClient"
+    lambda_: "LambdaClient"
+    cloudwatch: "CloudWatchClient"
+
+    @classmethod
+    def made(cls) -> Self:
+        return cls(boto3.client("sqs"), boto3.client("lambda"), boto3.client("cloudwatch"))
+
+
 def look(here: Deployment, minutes: int) -> Status:
-    sqs, lambda_, cloudwatch = boto3.client("sqs"), boto3.client("lambda"), boto3.client("cloudwatch")
-    tables.bind(here.prefix)
     with progress(f"looking at {here}"):
-        measures = measure(cloudwatch, here, minutes)
-        queues = [
-            Queued(
-                name=queue.name,
-                **depth(sqs, queue.url)._asdict(),
-                held=depth(sqs, queue.held_url).total if queue.held_url else None,
-                oldest_seconds=measures.ages.get(queue.name),
-                dead=depth(sqs, queue.dead_url).total,
-                muted=not Source(lambda_, queue).on,
-            )
-            for queue in here.queues
-        ]
-        alarms = sorted(_alarms(cloudwatch, here), key=lambda alarm: alarm.since)
+        return status_of(here, minutes, Clients.made())
+
+
+def status_of(here: Deployment, minutes: int, clients: Clients) -> Status:
+    tables.bind(here.prefix)
+    measures = measure(clients.cloudwatch, here, minutes)
     return Status(
         stage=here.stage,
         account=here.account,
@@ -171,8 +176,19 @@ def look(here: Deployment, minutes: int) -> Status:
         minutes=minutes,
         measures=measures,
         tasks=sorted(_tasks(), key=lambda task: task.name),
-        queues=queues,
-        alarms=alarms,
+        queues=[_queued(clients, queue, measures) for queue in here.queues],
+        alarms=sorted(_alarms(clients.cloudwatch, here), key=lambda alarm: alarm.since),
+    )
+
+
+def _queued(clients: Clients, queue: Queue, measures: Measures) -> Queued:
+    return Queued(
+        name=queue.name,
+        **depth(clients.sqs, queue.url)._asdict(),
+        held=depth(clients.sqs, queue.held_url).total if queue.held_url else None,
+        oldest_seconds=measures.ages.get(queue.name),
+        dead=depth(clients.sqs, queue.dead_url).total,
+        muted=not Source(clients.lambda_, queue).on,
     )
 
 

@@ -103,14 +103,20 @@ def scan(lake: Lake, file: File, envelope_id: bytes) -> Found:
     found: list[TracedEvent] = []
     unreadable = 0
     for line in _candidates(lake.lines(file), envelope_id):
-        try:
-            record = _LINE.validate_json(line)
-        except ValidationError:
+        record = read_line(line)
+        if record is None:
             unreadable += 1
-            continue
-        if _concerns(record, envelope_id):
+        elif _concerns(record, envelope_id):
             found.append(record)
     return Found(found, unreadable)
+
+
+def read_line(line: bytes) -> TracedEvent | None:
+    """None for an event of another kind, and for what a newer Clarion wrote."""
+    try:
+        return _LINE.validate_json(line)
+    except ValidationError:
+        return None
 
 
 def _candidates(lines: Iterable[bytes], envelope_id: bytes) -> Iterator[bytes]:
@@ -121,11 +127,11 @@ def _candidates(lines: Iterable[bytes], envelope_id: bytes) -> Iterator[bytes]:
 
 def _concerns(record: TracedEvent, envelope_id: bytes) -> bool:
     if isinstance(record, EnvelopeObserved):
-        return record.raw is None or _id(record.network, record.raw) == envelope_id
+        return record.raw is None or id_of(record.network, record.raw) == envelope_id
     return record.envelope_id == envelope_id
 
 
-def _id(name: str, raw: bytes) -> bytes | None:
+def id_of(name: str, raw: bytes) -> bytes | None:
     """None for bytes that are no envelope."""
     try:
         return network(name).decode(raw).id

@@ -40,6 +40,7 @@ MEANING = {
     NotificationDecision.NOT_IN_SCOPE: "the subscription does not ask for this kind of message",
     NotificationDecision.DUPLICATE: "another receipt had claimed it for this subscription before",
     PushDecision.DELIVERED: "the provider took the push; what becomes of it on the phone, Clarion does not learn",
+    PushDecision.RECEIVED: "the receiver says that it has it",
     PushDecision.TOKEN_GONE: "the provider says that the token is dead; the device has to register again",
     PushDecision.SUBSCRIPTION_GONE: "the subscription was removed, or its token died, before the push was sent",
     PushDecision.STALE: "the push came too late to be of use: a call after 30 s, an expired envelope, or nothing left to send",
@@ -154,9 +155,13 @@ def ask(here: Deployment, envelope_id: bytes, client: bytes | None, since: datet
     s3 = boto3.client("s3", config=Config(max_pool_connections=READERS))
     with progress("reading the lake") as shown:
         tracks = follow(Lake(s3, here.lake), envelope_id, since, until, shown)
+    return report(tracks, client, since, until)
+
+
+def report(tracks: Tracks, client: bytes | None, since: datetime, until: datetime) -> Why:
     traces = list(_traces(tracks.records, client))
     return Why(
-        envelope_id=envelope_id.hex() if traces else None,
+        envelope_id=tracks.envelope_id.hex() if traces else None,
         since=max(since, tracks.back_to) if tracks.back_to else since,
         until=until,
         files=tracks.files,
@@ -233,12 +238,14 @@ def _instant(milliseconds: int) -> datetime:
 
 
 def _receiver(steps: list[Step]) -> str:
+    """What came by no channel is of a subscription that the network keeps itself."""
     client = next((step.client_id for step in steps if step.client_id), None)
-    return f"{steps[0].channel} subscription {steps[0].subscription_id}" + (f" of client {client}" if client else "")
+    kind = f"{steps[0].channel} subscription" if steps[0].channel else "The network's own subscription"
+    return f"{kind} {steps[0].subscription_id}" + (f" of client {client}" if client else "")
 
 
 def _style(what: str) -> str:
-    if what == PushDecision.DELIVERED:
+    if what in {PushDecision.DELIVERED, PushDecision.RECEIVED}:
         return "green"
     calm = {OBSERVED, EnvelopeDecision.MATCHED, NotificationDecision.QUEUED, PushDecision.RETRY}
     return "" if what in calm else "red"

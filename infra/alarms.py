@@ -220,7 +220,8 @@ def _on_the_lake(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     emitting = [
         name for name in environment.networks if any(send.target is Target.EVENTS for send in network(name).needs.sends)
     ]
-    for component in ("match", "dispatch", "schedule", "api", *emitting):
+    cleanup = ["cleanup"] if environment.has_additive_networks else []
+    for component in ("match", "dispatch", "schedule", "api", *cleanup, *emitting):
         yield AlarmSpec("events-lost", counted(environment.stage, component, Metric.EVENTS_LOST), 1, 1, component)
 
 

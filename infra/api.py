@@ -54,6 +54,14 @@ OPEN_ROUTES = {
 """How one gets a token, and what the API is."""
 
 
+def client_routes(environment: EnvironmentConfig) -> dict[str, list[apigateway.HttpMethod]]:
+    """The methods by path that the API's own function answers to clients: whatever the network, and of the networks that are deployed."""
+    found = {path: [*methods] for path, methods in ROUTES.items()}
+    for route in (route for name in environment.networks for route in network(name).needs.api_routes):
+        found.setdefault(route.path, []).append(apigateway.HttpMethod[route.method])
+    return found
+
+
 def open_routes(environment: EnvironmentConfig) -> dict[str, list[apigateway.HttpMethod]]:
     """The API's own methods by path that are reached without a token."""
     return {path: methods for path, methods in OPEN_ROUTES.items() if environment.api.serve_docs or path != PAGE}
@@ -61,7 +69,11 @@ def open_routes(environment: EnvironmentConfig) -> dict[str, list[apigateway.Htt
 
 def public_paths(environment: EnvironmentConfig) -> tuple[str, ...]:
     """Whose answers are the same for everybody."""
-    return tuple(path for path, methods in open_routes(environment).items() if methods == [GET])
+    routes = (route for name in environment.networks for route in network(name).needs.routes)
+    of_networks = (
+        one.path for one in routes if one.method == "GET" and one.auth is Auth.PUBLIC and "{" not in one.path
+    )
+    return (*(path for path, methods in open_routes(environment).items() if methods == [GET]), *of_networks)
 
 
 def server_routes(environment: EnvironmentConfig) -> set[str]:
@@ -145,7 +157,7 @@ class HttpApi(Construct):
     ) -> dict[str, apigateway.HttpRoute]:
         """Add the API's own; return those that are reached without a token, by what the stage calls them."""
         integration = integrations.HttpLambdaIntegration("Function", function)
-        for path, methods in ROUTES.items():
+        for path, methods in client_routes(self._environment).items():
             self.api.add_routes(path=path, methods=methods, integration=integration, authorizer=checked)
         return {**dict(self._open_routes(integration)), "$default": self._elsewhere(integration, checked)}
 
@@ -214,7 +226,11 @@ class HttpApi(Construct):
             return None
         of_networks = [route.method for name in environment.networks for route in network(name).needs.routes]
         headers_of_networks = [each for name in environment.networks for each in network(name).needs.request_headers]
-        own = [method.name for methods in (*ROUTES.values(), *OPEN_ROUTES.values()) for method in methods]
+        own = [
+            method.name
+            for methods in (*client_routes(environment).values(), *OPEN_ROUTES.values())
+            for method in methods
+        ]
         return apigateway.CorsPreflightOptions(
             # Browsers write an origin without the slash of a URL.
             allow_origins=[str(origin).rstrip("/") for origin in environment.api.origins],

@@ -19,9 +19,10 @@ from infra.stack import ClarionStack
 SETTINGS = Path(__file__).parents[1] / "cdk.json"
 MISSING = {
     **{nodes.option: ",".join(nodes.examples) for name in NETWORKS if (nodes := network(name).needs.nodes)},
+    **{name: json.dumps(options.example) for name in NETWORKS if (options := network(name).needs.options)},
     "alarm_email": "operators@clarion.invalid",
 }
-"""Stands where a deployment names the nodes to follow and who receives the alarms."""
+"""Stands where a deployment names the nodes to follow, what its networks ask for, and who receives the alarms."""
 
 
 def define(**props: Any) -> ClarionStack:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -148,6 +148,7 @@ class EnvironmentConfig(Config):
     works off the pushes of each channel that has no consumer of its own in `consumers`, and `commands` those of each
     network that has any. `push_services` are further hosts that browsers' endpoints may have, beside those of the
     well-known browsers: with a port, one is the deployment's own. `webhook_url` is where the channel `webhook` leads.
+    `options` say, by network, what the networks ask of a deployment (`clarion.networks.needs.NetworkOptions`).
     `apps`: the first, which has the providers of all channels, is meant by subscriptions that name none.
     `zones`, by their ids, are those of ingest's network and of the pipeline's repairs: by default `infra.regions` has them.
     CDK uploads code by way of the roles that `cdk bootstrap` made, or, to `assets_bucket`, as whoever calls it.
@@ -185,6 +186,7 @@ class EnvironmentConfig(Config):
     pipeline: Pipeline | None = None
     push_services: tuple[ServiceName, ...] = ()
     webhook_url: WebhookUrl | None = None
+    options: Mapping[str, Mapping[str, Any]] = {}
     providers: Stubs = Stubs()
 
     log_days: LogDays
@@ -248,6 +250,16 @@ class EnvironmentConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _networks_have_their_options(self) -> "EnvironmentConfig":
+        asked = {name: options for name in self.networks if (options := network(name).needs.options)}
+        if self.options.keys() != asked.keys():
+            named = ", ".join(sorted(self.options.keys() ^ asked.keys()))
+            raise ValueError(f"options have to be given for the networks that ask for some, and no others: {named}")
+        for name, options in asked.items():
+            options.model.model_validate(self.options[name])
+        return self
+
+    @model_validator(mode="after")
     def _channels_are_whole(self) -> "EnvironmentConfig":
         if len(set(self.channels)) < len(self.channels):
             raise ValueError("a channel is named twice")
@@ -272,6 +284,11 @@ class EnvironmentConfig(Config):
         return tuple(name for name in self.networks if network(name).needs.nodes)
 
     @property
+    def has_additive_networks(self) -> bool:
+        """Whether a device token may have more holders than end at once."""
+        return any(network(name).additive for name in self.networks)
+
+    @property
     def direct_push(self) -> bool:
         """As `api.direct_push` says; if it says nothing, wherever the channels have the providers that are needed."""
         chosen = self.api.direct_push
@@ -287,6 +304,11 @@ class EnvironmentConfig(Config):
     def prefix(self) -> str:
         """What every name of this deployment starts with, so that several fit into one account."""
         return f"clarion-{self.stage}-"
+
+    def options_of(self, name: str) -> str | None:
+        """A network's options, whole, as JSON; None if it has none."""
+        options = network(name).needs.options
+        return options.model.model_validate(self.options[name]).model_dump_json() if options else None
 
     @property
     def push_service_settings(self) -> dict[str, str]:

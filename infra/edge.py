@@ -9,6 +9,7 @@ before any function looks at it, and without a web application firewall nothing 
 """
 
 import json
+from collections.abc import Sequence
 
 from aws_cdk import Duration, SecretValue, Stack
 from aws_cdk import aws_certificatemanager as certificates
@@ -18,6 +19,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_wafv2 as wafv2
 from constructs import Construct
 
+from clarion.networks import network
 from infra.config import EnvironmentConfig
 from infra.findings import accept
 from infra.options import PerAddress
@@ -36,7 +38,10 @@ REFUSAL = {
     "status": 429,
     "detail": "too many from this network address",
 }
-"""In the API's words; `api.problems` has the same for a client's own allowance."""
+"""In the API's words; `api.problems` has the same for a client's own allowance.
+
+Networks may have members of their own beside these: https://www.rfc-editor.org/rfc/rfc9457#section-3.2
+"""
 
 
 class Edge(Construct):
@@ -78,22 +83,16 @@ class Edge(Construct):
         )
 
     def _limits(self, per_address: PerAddress) -> wafv2.CfnWebACL:
+        needs = {name: network(name).needs for name in self._environment.networks}
+        by_servers = {name: (each.server_path, dict(each.refusal_members)) for name, each in needs.items()}
+        paths = [path for path, _ in by_servers.values() if path]
+        bodies = {"refusal": REFUSAL} | {name: REFUSAL | more for name, (path, more) in by_servers.items() if path}
+        rules = [self._rule("per-address", "refusal", 0, per_address.requests_per_minute, _beside(paths))]
+        for priority, (name, (path, _)) in enumerate(by_servers.items(), 1):
+            if path:
+                limit = per_address.server_requests_per_minute
+                rules.append(self._rule(f"per-address-{name}", name, priority, limit, _matches(path)))
         acl = wafv2.CfnWebACL
-        too_many = acl.RateBasedStatementProperty(
-            aggregate_key_type="IP", limit=per_address.requests_per_minute, evaluation_window_sec=WINDOW_S
-        )
-        answer = acl.CustomResponseProperty(
-            response_code=429,
-            custom_response_body_key="refusal",
-            response_headers=[acl.CustomHTTPHeaderProperty(name="Retry-After", value=str(WINDOW_S))],
-        )
-        rule = acl.RuleProperty(
-            name="per-address",
-            priority=0,
-            statement=acl.StatementProperty(rate_based_statement=too_many),
-            action=acl.RuleActionProperty(block=acl.BlockActionProperty(custom_response=answer)),
-            visibility_config=self._counted("per-address"),
-        )
         return acl(
             self,
             "Limits",
@@ -101,10 +100,32 @@ class Edge(Construct):
             scope="CLOUDFRONT",
             default_action=acl.DefaultActionProperty(allow=acl.AllowActionProperty()),
             custom_response_bodies={
-                "refusal": acl.CustomResponseBodyProperty(content=json.dumps(REFUSAL), content_type="APPLICATION_JSON")
+                name: acl.CustomResponseBodyProperty(content=json.dumps(body), content_type="APPLICATION_JSON")
+                for name, body in bodies.items()
             },
-            rules=[rule],
+            rules=rules,
             visibility_config=self._counted("limits"),
+        )
+
+    def _rule(
+        self, name: str, body: str, priority: int, limit: int, counted: wafv2.CfnWebACL.StatementProperty | None
+    ) -> wafv2.CfnWebACL.RuleProperty:
+        """Refuses one address, in the words of `body`, beyond `limit` requests in a minute of those `counted`; None: all."""
+        acl = wafv2.CfnWebACL
+        too_many = acl.RateBasedStatementProperty(
+            aggregate_key_type="IP", limit=limit, evaluation_window_sec=WINDOW_S, scope_down_statement=counted
+        )
+        answer = acl.CustomResponseProperty(
+            response_code=429,
+            custom_response_body_key=body,
+            response_headers=[acl.CustomHTTPHeaderProperty(name="Retry-After", value=str(WINDOW_S))],
+        )
+        return acl.RuleProperty(
+            name=name,
+            priority=priority,
+            statement=acl.StatementProperty(rate_based_statement=too_many),
+            action=acl.RuleActionProperty(block=acl.BlockActionProperty(custom_response=answer)),
+            visibility_config=self._counted(name),
         )
 
     def _counted(self, name: str) -> wafv2.CfnWebACL.VisibilityConfigProperty:
@@ -169,3 +190,24 @@ class Edge(Construct):
     def _certificate(self) -> certificates.ICertificate | None:
         arn = self._environment.api.certificate_arn
         return certificates.Certificate.from_certificate_arn(self, "Certificate", arn) if arn else None
+
+
+def _matches(path: str) -> wafv2.CfnWebACL.StatementProperty:
+    """`path` is a regular expression."""
+    acl = wafv2.CfnWebACL
+    matches = acl.RegexMatchStatementProperty(
+        field_to_match=acl.FieldToMatchProperty(uri_path={}),
+        regex_string=path,
+        text_transformations=[acl.TextTransformationProperty(priority=0, type="NONE")],
+    )
+    return acl.StatementProperty(regex_match_statement=matches)
+
+
+def _beside(paths: Sequence[str]) -> wafv2.CfnWebACL.StatementProperty | None:
+    """None if there are no such paths."""
+    acl = wafv2.CfnWebACL
+    others = [acl.StatementProperty(not_statement=acl.NotStatementProperty(statement=_matches(path))) for path in paths]
+    if len(others) < 2:
+        return next(iter(others), None)
+    # An `and` has two statements at least.
+    return acl.StatementProperty(and_statement=acl.AndStatementProperty(statements=others))

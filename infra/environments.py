@@ -3,15 +3,16 @@
 What is another in each account can come by context too (`CONTEXT="name=value …"`), and then takes the place of what is
 written here: the API's `domain`, `certificate_arn`, `login_domain`, and `per_address` as a number or `none`; `origins`,
 `networks`, `channels`, `push_services` and each network's nodes, by the option that it calls them by, each separated by
-commas; `region`, `webhook_url`, `alarm_email` and `canary`. Any other name is refused.
+commas; a network's options, by its own name, as a JSON object; `region`, `webhook_url`, `alarm_email` and `canary`. Any other name is refused.
 """
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from clarion.channels import Channel
-from clarion.networks import NETWORKS, STATEMENTS, XMTP, ZULIP, network
+from clarion.networks import NETWORKS, STATEMENTS, WALLETCONNECT, XMTP, ZULIP, network
 from clarion.networks.needs import Nodes
 from clarion.settings import EMULATED_STAGE
 from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 _DISPATCH = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=20, receives=120)
 # A call rings for half a minute: after that, another attempt is of no use.
 _VOIP = _DISPATCH.model_copy(update={"receives": 8})
-# As pushes do, orders to a network's own function wait for what is out of reach.
-_COMMANDS = _DISPATCH.model_copy(update={"concurrency": 5})
+# What waits for WalletConnect's relay or a key server is tried a quarter of an hour apart at most, and so for some 28 hours;
+# the other networks' commands six minutes apart, for 12. One dapp at its permitted rate has 40 a second, of which a
+# function handles six: docs/cost.md, "WalletConnect".
+_COMMANDS = _DISPATCH.model_copy(update={"size": Size(memory_mb=512, timeout_s=60), "concurrency": 20})
 # A full rule set takes its partition half a minute to erase, so each message gets an invocation to itself. A message
 # that comes back finds less left to erase.
 _CLEANUP = Consumer(size=Size(memory_mb=512, timeout_s=120), concurrency=4, receives=100, batch=1)
@@ -118,10 +121,19 @@ DEV = PROD.model_copy(
 EMULATOR = PROD.model_copy(
     update={
         **_FEW,
-        "networks": (STATEMENTS, XMTP, ZULIP),
+        "networks": (STATEMENTS, XMTP, ZULIP, WALLETCONNECT),
         "channels": tuple(Channel),
         # Nothing is there: its stand-in takes its place.
         "webhook_url": "https://webhook.clarion.localhost/",
+        "options": {
+            WALLETCONNECT: {
+                "domain": "notify.clarion.localhost",
+                "relay_url": "https://relay.clarion.localhost",
+                "relay_project_id": "0" * 32,
+                "key_servers": ["keys.clarion.localhost"],
+                "private_key_servers": ["keys.clarion.localhost"],
+            }
+        },
         "api": _API.model_copy(update={"login_domain": "clarion.localhost"}),
         "stage": EMULATED_STAGE,
         "platform": Platform.HOST,
@@ -165,7 +177,9 @@ def chosen(node: "Node") -> EnvironmentConfig:
         **_given(node, *_OF_ENVIRONMENT),
     }
     changes |= {name: listed for name in _LISTS if (listed := _listed(node, name))}
-    changes["ingest"] = _ingest(environment, node, changes.get("networks", environment.networks))
+    networks = changes.get("networks", environment.networks)
+    changes["ingest"] = _ingest(environment, node, networks)
+    changes["options"] = {**environment.options, **_options(node, networks)}
     completed = EnvironmentConfig.model_validate({**dict(environment), **changes})
     _require_nodes(completed)
     if completed.monitored and completed.data is Lasting.KEEP and not completed.alarm_email:
@@ -175,7 +189,9 @@ def chosen(node: "Node") -> EnvironmentConfig:
 
 def _refuse_unknown(node: "Node") -> None:
     options = (nodes.option for _, nodes in _followed())
-    known = {"environment", "origins", "per_address", *_OF_API, *_OF_ENVIRONMENT, *_LISTS, *stub_names(), *options}
+    asking = (name for name in NETWORKS if network(name).needs.options)
+    fixed = {"environment", "origins", "per_address", *_OF_API, *_OF_ENVIRONMENT, *_LISTS, *stub_names()}
+    known = {*fixed, *options, *asking}
     for name in node.get_all_context():
         if ":" not in name and name not in known.union(_OF_CDK):
             (nearest,) = get_close_matches(name, known, n=1, cutoff=0)
@@ -203,6 +219,13 @@ def _ingest(environment: EnvironmentConfig, node: "Node", networks: Collection[s
         return None
     named = {name: urls for name, nodes in _followed() if (urls := _listed(node, nodes.option))}
     return {**dict(environment.ingest), "nodes": {**environment.ingest.nodes, **named}}
+
+
+def _options(node: "Node", networks: Collection[str]) -> Mapping[str, Mapping[str, Any]]:
+    """Of the networks that are deployed: on the command line as JSON, in `cdk.json` as an object."""
+    asking = (name for name in networks if name in NETWORKS and network(name).needs.options)
+    given = {name: found for name in asking if (found := node.try_get_context(name))}
+    return {name: json.loads(found) if isinstance(found, str) else found for name, found in given.items()}
 
 
 def _require_nodes(environment: EnvironmentConfig) -> None:

@@ -20,11 +20,14 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from clarion.networks import network
+from clarion.networks.needs import Commander
 from infra.archives import ROOT
 from infra.findings import accept, objects_of, wildcard
 from infra.functions import Foundation
 from infra.image import DOCKERFILE, HEALTH_COMMAND, IGNORED, STOP_SECONDS, base_is_pinned
 from infra.lake import LARGE, SEEN
+from infra.networks import allow_table
 from infra.options import Ingest
 from infra.permissions import allow, allow_key
 from infra.regions import ZONES
@@ -48,7 +51,7 @@ class IngestRole(iam.Role):
     def __init__(self, scope: Construct, construct_id: str, *, foundation: Foundation) -> None:
         super().__init__(scope, construct_id, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
         queues, data = foundation.queues, foundation.data
-        fed = (queues.envelopes.queue, *queues.commanded.values())
+        fed = (queues.envelopes.queue, *queues.commanded_by(Commander.SOURCE).values())
         allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
         foundation.allow_events(self)
         allow(self, "dynamodb: PutItem Scan", data.tables.leases)
@@ -56,6 +59,9 @@ class IngestRole(iam.Role):
         streams = f"{data.tables.rules}/stream/*"
         allow(self, "dynamodb: DescribeStream GetShardIterator GetRecords", streams)
         accept(self, wildcard(self, streams), "A stream's name is the second in which it was made")
+        for name in foundation.environment.followed_networks:
+            for grant in network(name).needs.ingest_grants:
+                allow_table(self, data.tables, grant)
         self._allow_objects(data.oversize)
         allow_key(self, data.key, "dynamodb")
         allow_key(self, data.key, "s3")
@@ -150,7 +156,8 @@ class IngestService(Construct):
             "nodes": json.dumps({name: list(map(str, urls)) for name, urls in self._followed(ingest).items()}),
             "networks": ",".join(self._environment.followed_networks),
             "envelopes_queue_url": queues.envelopes.queue.queue_url,
-            **queues.command_settings,
+            **queues.command_settings(Commander.SOURCE),
+            **self._options(),
             "oversize_bucket": self._foundation.data.oversize.bucket_name,
         }
 
@@ -158,9 +165,16 @@ class IngestService(Construct):
         """The nodes of each network that is deployed."""
         return {name: ingest.nodes[name] for name in self._environment.networks if name in ingest.nodes}
 
+    def _options(self) -> dict[str, str]:
+        """What the deployment says of the networks that are followed."""
+        followed = ((name, self._environment.options_of(name)) for name in self._environment.followed_networks)
+        options = {name: json.loads(one) for name, one in followed if one}
+        return {"options": json.dumps(options)} if options else {}
+
     def _warn_of_single_nodes(self, ingest: Ingest) -> None:
         for name, urls in self._followed(ingest).items():
-            if len(urls) == 1:
+            nodes = network(name).needs.nodes
+            if len(urls) == 1 and nodes and not nodes.keeps_unread:
                 Validations.of(self).add_warning(
                     f"clarion:single-node-{name}",
                     f"{name} has one node. What that shows while its connection is broken is pushed late, or never if "

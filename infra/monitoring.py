@@ -21,6 +21,7 @@ from infra.permissions import for_alarms
 
 RUNBOOK = "docs/operations.md"
 HALF, WHOLE = 12, 24
+_OF_DISPATCH = [decision for decision in PushDecision if decision is not PushDecision.RECEIVED]
 ALARMS_OF_A_WIDGET = 100
 """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html"""
 
@@ -88,7 +89,7 @@ class Dashboard(Construct):
                 [_envelopes(environment), _ingest(environment)],
                 [
                     _decisions(environment, "Notifications", "match", *NotificationDecision),
-                    _decisions(environment, "Pushes", "dispatch", *PushDecision),
+                    _decisions(environment, "Pushes", "dispatch", *_OF_DISPATCH),
                 ],
                 [_queues(environment), _latency(environment)],
                 [_schedule(environment), _lake(environment)],

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as events_targets
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 
 from clarion.channels import CHANNELS, Channel
 from clarion.messages import CommandMessage
 from clarion.networks import network
-from clarion.networks.needs import HOURLY, Auth, Function, Needs, Target
+from clarion.networks.needs import HOURLY, Auth, Function, Grant, Needs, Target
 from infra.functions import ComponentFunction, Foundation, app_names, given
 from infra.permissions import allow, allow_key
+from infra.tables import ClarionTables
 
 
 class RouterFunction(ComponentFunction):
@@ -116,7 +118,10 @@ def _settings(foundation: Foundation, network_name: str, function: Function) -> 
         "network": network_name,
         "table_prefix": foundation.settings["table_prefix"],
         **given(secrets=stack.to_json_string(secrets) if secrets else None),
+        **_options(foundation, network_name),
     }
+    if Target.ENVELOPES in targets:
+        settings["envelopes_queue_url"] = queues.envelopes.queue.queue_url
     if Target.PUSHES in targets:
         urls = {channel: queue.queue_url for channel, queue in queues.of_network(network_name).items()}
         settings["push_queues"] = stack.to_json_string(urls)
@@ -127,6 +132,13 @@ def _settings(foundation: Foundation, network_name: str, function: Function) -> 
     if Target.EVENTS in targets:
         settings |= foundation.settings
     return settings
+
+
+def _options(foundation: Foundation, network_name: str) -> dict[str, str]:
+    """What the deployment says of the network, and whom to trust where it reaches out to what is named there."""
+    environment = foundation.environment
+    options = environment.options_of(network_name)
+    return {"options": options, **given(ca_file=environment.providers.ca_file)} if options else {}
 
 
 def _client_settings(foundation: Foundation, network_name: str) -> dict[str, str]:
@@ -144,17 +156,19 @@ def _client_settings(foundation: Foundation, network_name: str) -> dict[str, str
 
 
 def _server_settings(foundation: Foundation, network_name: str) -> dict[str, str]:
-    """What a router with routes for servers reads of them."""
-    if not _is_called_by(Auth.SERVER, network_name):
+    """What a router with routes for servers that register devices reads of them."""
+    pushes = Target.PUSHES in _targets(network_name, Function.ROUTER)
+    if not (pushes and _is_called_by(Auth.SERVER, network_name)):
         return {}
     environment = foundation.environment
     reached = {
         channel: [app for app in environment.apps if CHANNELS[channel].provider in app.providers]
         for channel in environment.channels
     }
-    android = reached.get(Channel.FCM)
+    android, of_token = reached.get(Channel.FCM), environment.api.pushes_per_token_per_minute
     return {
         **environment.api.servers.as_settings(),
+        **given(pushes_per_token_per_minute=str(of_token) if of_token else None),
         "apns_apps": json.dumps({app.bundle_id: app.name for app in reached.get(Channel.APNS, ())}),
         **given(fcm_app=android[0].name if android else None),
     }
@@ -176,16 +190,23 @@ def _allow(who: ComponentFunction, network_name: str, function: Function, *more_
 def _allow_tables(who: ComponentFunction, needs: Needs, function: Function) -> None:
     granted = [grant for grant in needs.grants if function in grant.by]
     for grant in granted:
-        name, _, index = grant.table.partition("/")
-        arn = who.foundation.data.tables.by_name[name]
-        allow(who, f"dynamodb: {' '.join(grant.actions)}", f"{arn}/{index}" if index else arn)
+        allow_table(who, who.foundation.data.tables, grant)
     if granted:
         allow_key(who, who.foundation.data.key, "dynamodb")
+
+
+def allow_table(who: iam.IGrantable, tables: ClarionTables, grant: Grant) -> None:
+    """What is granted to do with one table."""
+    name, _, index = grant.table.partition("/")
+    arn = tables.by_name[name]
+    allow(who, f"dynamodb: {' '.join(grant.actions)}", f"{arn}/{index}" if index else arn)
 
 
 def _allow_sending(who: ComponentFunction, network_name: str, target: Target) -> None:
     queues = who.foundation.queues
     match target:
+        case Target.ENVELOPES:
+            who.allow_sending(queues.envelopes.queue)
         case Target.PUSHES:
             who.allow_sending(*queues.of_network(network_name).values())
         case Target.COMMANDS:

@@ -178,22 +178,26 @@ class Allowance(Config):
 class ServerAllowance(Config):
     """What a server of a network may do, as `ZulipSettings` has it; one may have quotas of its own.
 
-    With the `server_policy` `open` any server may register itself, else only those that the operator has invited.
+    With the `server_policy` `open` any server may register itself, else only those that the operator has added.
     """
 
     server_policy: Literal["open", "invited"] | None = None
     devices_per_server: PositiveInt | None = None
     pushes_per_minute: PositiveInt | None = None
+    realms_per_server: PositiveInt | None = None
 
 
 class PerAddress(Config):
     """What one network address may ask for in a minute. Phones of one carrier or office may share an address.
+
+    A network's servers ask from one for all of their users: of `server_requests_per_minute`, apart from the others.
 
     With `around`, the API also answers what does not come by way of CloudFront: while the clients of a running API move
     over, see docs/operations.md, "In front of the API".
     """
 
     requests_per_minute: Annotated[int, Field(ge=10)]
+    server_requests_per_minute: Annotated[int, Field(ge=10)] = 3_000
     around: bool = False
 
 
@@ -225,8 +229,8 @@ class ApiConfig(Config):
     Web pages of `origins` may call the API, as browsers ask it. `per_address` puts CloudFront in front, with a limit for
     each address. `serve_docs` answers `/docs`, a page of 1.7 MB for anybody who asks.
 
-    `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client and `pushes_per_token_per_minute` to one
-    device: by default where there are channels of APNs and of FCM.
+    `direct_push` answers `/v1/notify`, for `pushes_per_minute` of one client: by default where there are channels of APNs
+    and of FCM. `pushes_per_token_per_minute` get to one device, by it and from a network's servers together.
 
     `apns_environment` is where Apple made the tokens of clients that can't say so.
 

@@ -10,13 +10,11 @@ https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/considerations.h
 
 from dataclasses import replace
 
-from aws_cdk import Aws, CfnOutput, Duration
+from aws_cdk import CfnOutput, Duration
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_emrserverless as emr
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as events_targets
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -25,6 +23,7 @@ from infra.catalog import Catalog
 from infra.config import EnvironmentConfig, Pipeline
 from infra.data import Data
 from infra.findings import accept
+from infra.job_schedule import JobSchedule, JobStart
 from infra.jobs import (
     DISK_GIGABYTES,
     GIGABYTES,
@@ -38,14 +37,12 @@ from infra.jobs import (
     WatchRole,
     parameters,
 )
-from infra.permissions import allow
 from infra.queues import KEPT
 from infra.retention import log_group
 from infra.stack import ClarionStack
 
 IDLE_MINUTES = 1
 """EMR changes or deletes an application only while it is stopped, and the watch's next run comes soon."""
-RETRIES = 5
 WATCH_TIMEOUT_MINUTES = 120
 """The first batch compacts a day or two, and one after a pause judges up to `pipeline.watch.LONGEST_MS`."""
 WATCH_QUEUE_MINUTES = 15
@@ -78,12 +75,12 @@ class PipelineStack(EnvironmentStack):
         self.applications = {"daily": self._application("daily", pipeline.workers)}
         self.daily = DailyRole(self, base=self._base, application=self.applications["daily"])
         self._output_job(self.daily)
-        self._schedule(
-            self.daily,
-            self.applications["daily"],
+        JobSchedule(
+            self,
+            "",
+            name=f"{environment.prefix}daily",
+            start=self._start(self.daily, "daily", self._daily_arguments(), pipeline.timeout_minutes),
             expression=f"cron(0 {pipeline.hour} * * ? *)",
-            arguments=self._daily_arguments(),
-            timeout_minutes=pipeline.timeout_minutes,
             tried_for=Duration.hours(2),
             dead=self.dead,
         )
@@ -186,69 +183,19 @@ class PipelineStack(EnvironmentStack):
         application = self.applications["watch"] = self._application("watch", WATCH_WORKERS, WATCH_QUEUE_MINUTES)
         role = WatchRole(self, base=self._base, application=application)
         self._output_job(role)
-        self._schedule(
-            role,
-            application,
+        JobSchedule(
+            self,
+            role.job,
+            name=f"{self._environment.prefix}watch",
+            start=self._start(role, "watch", self._watch_arguments(), WATCH_TIMEOUT_MINUTES),
             expression=f"rate({minutes} minutes)",
-            arguments=self._watch_arguments(),
-            timeout_minutes=WATCH_TIMEOUT_MINUTES,
             tried_for=Duration.minutes(minutes),
             dead=None,
         )
 
-    def _schedule(
-        self,
-        job: JobRole,
-        application: emr.CfnApplication,
-        *,
-        expression: str,
-        arguments: list[str],
-        timeout_minutes: int,
-        tried_for: Duration,
-        dead: sqs.Queue | None,
-    ) -> None:
-        """A start whose answer was lost is tried anew, and then the job may be done twice: it comes out the same.
-
-        One that was refused to the end goes to `dead`.
-        """
-        name, prefix = job.job.lower(), "" if job is self.daily else job.job
-        role = self._starter(f"{prefix}Starter", job, application)
-        if dead:
-            allow(role, "sqs: SendMessage", dead.queue_arn)
-        run = {
-            "ApplicationId": application.attr_application_id,
-            "ClientToken": scheduler.ContextAttribute.execution_id,
-            "ExecutionRoleArn": job.role_arn,
-            "ExecutionTimeoutMinutes": timeout_minutes,
-            "Name": name,
-            "JobDriver": {
-                "SparkSubmit": {
-                    "EntryPoint": self.code.entry.s3_object_url,
-                    "EntryPointArguments": arguments,
-                    "SparkSubmitParameters": self._parameters(job),
-                }
-            },
-        }
-        letters = scheduler.CfnSchedule.DeadLetterConfigProperty(arn=dead.queue_arn) if dead else None
-        target = scheduler.CfnSchedule.TargetProperty(
-            arn=f"arn:{Aws.PARTITION}:scheduler:::aws-sdk:emrserverless:startJobRun",
-            role_arn=role.role_arn,
-            input=self.to_json_string(run),
-            dead_letter_config=letters,
-            retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
-                maximum_retry_attempts=RETRIES, maximum_event_age_in_seconds=tried_for.to_seconds()
-            ),
-        )
-        schedule = scheduler.CfnSchedule(
-            self,
-            f"{prefix}Schedule",
-            name=f"{self._environment.prefix}{name}",
-            schedule_expression=expression,
-            schedule_expression_timezone="UTC",
-            flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
-            target=target,
-        )
-        schedule.node.add_dependency(role)
+    def _start(self, role: JobRole, application: str, arguments: list[str], timeout_minutes: int) -> JobStart:
+        made = self.applications[application]
+        return JobStart(role, made, self.code, self._parameters(role), arguments, timeout_minutes)
 
     def _daily_arguments(self) -> list[str]:
         places = ["--lake", self._lake, "--oversize", self._oversize]
@@ -260,16 +207,6 @@ class PipelineStack(EnvironmentStack):
         overdue = str(self._environment.lake_buffer_s + ARRIVAL_S)
         places = ["--lake", self._lake, "--oversize", self._oversize]
         return ["watch", "--once", "--stage", self._environment.stage, "--overdue-seconds", overdue, *places]
-
-    def _starter(self, name: str, job: JobRole, application: emr.CfnApplication) -> iam.Role:
-        of_this_account = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
-        trusted = iam.ServicePrincipal("scheduler.amazonaws.com", conditions=of_this_account)
-        role = iam.Role(self, name, assumed_by=trusted)
-        allow(role, "emr-serverless: StartJobRun", application.attr_arn)
-        to_emr = {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}
-        passing = iam.PolicyStatement(actions=["iam:PassRole"], resources=[job.role_arn], conditions=to_emr)
-        role.add_to_principal_policy(passing)
-        return role
 
     def _output(self, **outputs: str) -> None:
         for name, value in outputs.items():

@@ -14,6 +14,7 @@ from constructs import Construct
 from clarion import own_pushes
 from clarion.channels import CHANNELS
 from clarion.networks import network
+from clarion.networks.needs import Commander
 from infra.config import Consumer, EnvironmentConfig
 
 CLEANUP_DELAY = Duration.minutes(1)
@@ -84,15 +85,14 @@ class Queues(Construct):
         }
         return {name: pair.queue.queue_url for name, pair in pairs.items()}
 
-    @property
-    def commanded(self) -> dict[str, sqs.IQueue]:
-        """By network, where ingest and dispatch send its commands."""
-        return {name: pair.queue for name, pair in self.commands.items() if network(name).needs.takes_commands}
+    def commanded_by(self, commander: Commander) -> dict[str, sqs.IQueue]:
+        """By network, where `commander` sends its commands."""
+        asked = {name: network(name).needs for name in self.commands}
+        return {name: self.commands[name].queue for name, needs in asked.items() if needs.takes_commands_of(commander)}
 
-    @property
-    def command_settings(self) -> dict[str, str]:
-        """As ingest and dispatch read them."""
-        urls = {name: queue.queue_url for name, queue in self.commanded.items()}
+    def command_settings(self, commander: Commander) -> dict[str, str]:
+        """As ingest, of sources, and dispatch, of outcomes, read them."""
+        urls = {name: queue.queue_url for name, queue in self.commanded_by(commander).items()}
         return {"command_queues": Stack.of(self).to_json_string(urls)} if urls else {}
 
     @property

@@ -10,6 +10,7 @@ from aws_cdk import Stack
 
 from clarion.channels import CHANNELS, PROVIDERS, Channel
 from clarion.networks import network
+from clarion.networks.needs import Commander
 from infra.config import AppConfig, Consumer
 from infra.findings import accept, objects_of
 from infra.functions import ComponentFunction, Foundation, given
@@ -95,7 +96,7 @@ class DispatchFunction(ComponentFunction):
             "queue_url": pair.queue.queue_url,
             "dead_letter_url": pair.dead.queue_url,
             **given(held_url=pair.held.queue_url if pair.held else None),
-            **queues.command_settings,
+            **queues.command_settings(Commander.OUTCOME),
             "cleanup_queue_url": queues.cleanup.queue.queue_url,
             "channel": channel,
             "max_receives": str(consumer.receives),
@@ -132,7 +133,7 @@ class DispatchFunction(ComponentFunction):
 
     def _allow_writing(self, pair: QueuePair) -> None:
         """Where a push may end."""
-        commanded = self.foundation.queues.commanded.values()
+        commanded = self.foundation.queues.commanded_by(Commander.OUTCOME).values()
         self.allow_sending(pair.dead, *([pair.held] if pair.held else []), *commanded)
         self.foundation.allow_events(self)
 
@@ -147,7 +148,7 @@ class DispatchFunction(ComponentFunction):
 
 
 class CleanupFunction(ComponentFunction):
-    """Erases rules that are out of force."""
+    """Erases rules that are out of force, and ends a dead token's subscriptions where a token may have many."""
 
     def __init__(self, scope: Stack, *, foundation: Foundation) -> None:
         consumer, tables = foundation.environment.cleanup, foundation.data.tables
@@ -157,12 +158,24 @@ class CleanupFunction(ComponentFunction):
             foundation=foundation,
             handler="cleanup.handler.handler",
             size=consumer.size,
-            settings={"table_prefix": foundation.environment.prefix},
+            settings={**foundation.settings, "cleanup_queue_url": foundation.queues.cleanup.queue.queue_url},
         )
         self.consume(foundation.queues.cleanup.queue, consumer)
-        self.allow_reading_subscriptions()
         self.allow_tables("Query BatchWriteItem", tables.rules)
         allow_key(self, foundation.data.key, "dynamodb")
+        if foundation.environment.has_additive_networks:
+            self._allow_ending_subscriptions()
+        else:
+            self.allow_reading_subscriptions()
+
+    def _allow_ending_subscriptions(self) -> None:
+        """As dispatch ends them; what rules they had is another message."""
+        tables = self.foundation.data.tables
+        self.allow_tables("BatchGetItem UpdateItem", tables.subscriptions)
+        self.allow_tables("Query DeleteItem", tables.tokens)
+        self.allow_tables("DeleteItem", tables.wake_ups)
+        self.allow_sending(self.foundation.queues.cleanup.queue)
+        self.foundation.allow_events(self)
 
 
 class DeliveriesFunction(ComponentFunction):

@@ -22,11 +22,14 @@ from local.provider import ReceivedPush
 from local.scenes import Outcome, Scene, Unexpected
 from local.story import STORY
 from local.system import System, running
+from local.walletconnect_identity import UnexpectedClaims
+from local.walletconnect_wallet import WalletRefusal
 from local.zulip_bouncer import BouncerRefusalError, BouncerUnavailableError
 
 _FAILURES = (
     *(Unexpected, CallRefused, TimeoutError, Problem, httpx.HTTPError),
     *(BouncerRefusalError, BouncerUnavailableError, CalledProcessError),
+    *(WalletRefusal, UnexpectedClaims),
 )
 _LONGEST = 44
 """Characters of a value that are shown of a push."""
@@ -78,10 +81,17 @@ class DemoStage:
 
 
 def _phone(push: ReceivedPush) -> Panel:
-    """The push as the phone gets it. No push token."""
-    message = push.payload.get("message")
-    content = {name: value for name, value in message.items() if name != "token"} if message else push.payload
-    return Panel(JSON.from_data(_shortened(content)), title=_provider(push), title_align="left", width=100)
+    """The push as the phone gets it."""
+    content = _shortened(_without_token(push.payload))
+    return Panel(JSON.from_data(content), title=_provider(push), title_align="left", width=100)
+
+
+def _without_token(payload: Any) -> Any:
+    """Only FCM's message holds the push token."""
+    match payload:
+        case {"message": {"token": _, **content}}:
+            return content
+    return payload
 
 
 def _provider(push: ReceivedPush) -> str:

@@ -34,12 +34,17 @@ class LakeCopy:
     root: Path
 
     async def job(self, name: str, *words: str, variables: Mapping[str, str] | None = None) -> Counts:
-        """Run one job and return the JSON that it printed."""
+        """Run one job and return what it printed as JSON, without the period."""
         command = [str(PIPELINE), name, "--lake", str(self.root), *words]
         environment = {**os.environ, "JDK_JAVA_OPTIONS": " ".join(_SHORT_LIVED), **(variables or {})}
         run = await asyncio.to_thread(subprocess.run, command, check=True, env=environment, stdout=subprocess.PIPE)
-        counts: Counts = json.loads(run.stdout) if run.stdout else {}
-        return counts
+        printed = json.loads(run.stdout) if run.stdout else {}
+        return {name: count for name, count in printed.items() if name not in {"from", "to"}}
+
+    async def compact(self, system: System, *period: str) -> None:
+        """The stack counts what came, so that the hour before it was made is known to be empty."""
+        stream, variables = system.deployment.outputs.events_stream, system.deployment.emulator.variables
+        await self.job("compact", *period, "--stream", stream, variables=variables)
 
     async def update(self, system: System) -> None:
         """Copy what the live system has written, once it is idle."""

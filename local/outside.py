@@ -9,17 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from clarion.networks import STATEMENTS, XMTP, ZULIP
+from clarion.networks import STATEMENTS, WALLETCONNECT, XMTP, ZULIP
 from clarion.networks.zulip.keys import BouncerKeys
 from clarion.networks.zulip.needs import BOUNCER_SECRET
 from local import keys, page, tls
 from local.apns import Apns
+from local.command_line import operate
 from local.emulator import EmulatedDeployment
 from local.fcm import Fcm
 from local.keys import ApnsKeyPair, ServiceAccount, VapidKeyPair
 from local.ports import reserved_port
 from local.store import StatementStore
 from local.tls import Localhost
+from local.walletconnect_hosts import HOSTS
+from local.walletconnect_network import WalletConnectNetwork
 from local.webhook import Webhook
 from local.webpush import PushService
 from local.xmtp_node import DevelopmentNode, XmtpNetwork
@@ -42,7 +45,7 @@ class Credentials:
     def made(cls, folder: Path) -> Self:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         apns, google, vapid = keys.generate_apns_key(), keys.generate_service_account(), keys.generate_vapid_key()
-        return cls(tls.issue(folder), apns, google, vapid, BouncerKeys().rotated(int(time.time())))
+        return cls(tls.issue(folder, *HOSTS), apns, google, vapid, BouncerKeys().rotated(int(time.time())))
 
     @property
     def bouncer_public_key(self) -> str:
@@ -64,6 +67,8 @@ class Credentials:
             secrets.put_secret_value(SecretId=outputs.webhook_secret_id, SecretString=webhook_secret)
         if ZULIP in networks:
             secrets.put_secret_value(SecretId=f"{outputs.table_prefix}{BOUNCER_SECRET}", SecretString=self.bouncer.text)
+        if WALLETCONNECT in networks:
+            operate(emulator, "walletconnect", "create-keys", "--yes")
         secrets.put_secret_value(SecretId=outputs.jwt_secret_id, SecretString=json.dumps({"secret": API_SECRET}))
 
 
@@ -73,6 +78,7 @@ class Outside:
 
     store: StatementStore
     xmtp: XmtpNetwork
+    walletconnect: WalletConnectNetwork
     apns: Apns
     fcm: Fcm
     webpush: PushService
@@ -89,6 +95,7 @@ class Outside:
         return cls(
             store=await stack.enter_async_context(StatementStore()),
             xmtp=XmtpNetwork(*nodes),
+            walletconnect=await WalletConnectNetwork.started(stack, localhost),
             apns=await stack.enter_async_context(Apns(context, known=[credentials.apns], topics=[BUNDLE_ID])),
             fcm=await stack.enter_async_context(Fcm(context, account=credentials.google)),
             webpush=webpush,
@@ -108,13 +115,21 @@ class Outside:
             "origins": self.page_origin,
             "webhook_stand_in_url": self.webhook.push_url,
             "ca_file": self.ca_file,
+            WALLETCONNECT: json.dumps(self.walletconnect.options),
         }
 
     @property
     def followed(self) -> dict[str, str]:
         """Whom ingest follows, as its settings have it."""
-        return {"nodes": json.dumps({STATEMENTS: [self.store.url], XMTP: self.xmtp.urls}), "ca_file": self.ca_file}
+        relays = [self.walletconnect.relay.url]
+        nodes = {STATEMENTS: [self.store.url], XMTP: self.xmtp.urls, WALLETCONNECT: relays}
+        options = {WALLETCONNECT: self.walletconnect.options}
+        return {"nodes": json.dumps(nodes), "options": json.dumps(options), "ca_file": self.ca_file}
 
     async def until_followed(self, networks: Collection[str]) -> None:
-        nodes = self.xmtp.nodes if XMTP in networks else ()
-        await asyncio.gather(self.store.until_watched(), *(node.until_watched() for node in nodes))
+        watched = [self.store.until_watched()]
+        if XMTP in networks:
+            watched += [node.until_watched() for node in self.xmtp.nodes]
+        if WALLETCONNECT in networks:
+            watched.append(self.walletconnect.relay.until_watched())
+        await asyncio.gather(*watched)

@@ -127,6 +127,8 @@ class StandIn(Http2Server, ABC):
         super().__init__(self._answer, context, max_streams=first_streams, port=options.port)
         self.received = Journal()
         self.now = options.now
+        self.outage: str | None = None
+        """The failure that every push meets, whoever it is for."""
         self._delay = options.delay
         self._met: Counter[str] = Counter()
 
@@ -140,6 +142,8 @@ class StandIn(Http2Server, ABC):
 
     def meet(self, token: str, trouble: InjectedFault) -> str | Misbehaviour | None:
         """The failure that this push of the device meets, which counts it."""
+        if self.outage is not None:
+            return self.outage
         if trouble.failure is None or trouble.times is None:
             return trouble.failure
         self._met[token] += 1

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import os
 import sys
+import webbrowser
 from hashlib import sha256
 from textwrap import dedent
 from urllib.parse import urlencode
+from uuid import uuid4
 
 from rich.console import Console
 
@@ -13,10 +16,12 @@ from infra.environments import EMULATOR
 from local.device import Device
 from local.emulator import EmulatorError
 from local.lifetime import AlreadyRunningError, end_of_life
-from local.outside import API_SECRET
+from local.live.page import live_page
+from local.outside import API_SECRET, BUNDLE_ID
 from local.provider import Journal, ReceivedPush
 from local.system import System, running
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp
+from local.zulip_server import new_org_key
 
 APNS_TOKEN = "ab" * 32
 
@@ -28,6 +33,7 @@ def guide(system: System) -> str:
         _browser_guide(system),
         _clients_guide(system, alice),
         _xmtp_guide(system),
+        _zulip_guide(system),
         _operator_guide(system),
     )
     return "\n".join(parts)
@@ -131,6 +137,22 @@ def _xmtp_guide(system: System) -> str:
         """)
 
 
+def _zulip_guide(system: System) -> str:
+    """A server that the operator lets in, with what its users' app has built in."""
+    org_key = new_org_key()
+    return dedent(f"""\
+        Zulip: an app seals its tokens for the bouncer's public key, as one whose bundle id is {BUNDLE_ID}:
+
+          {system.bouncer_public_key}
+
+        Let a server in, with the operator's command line below, and call as it does; docs/zulip.md has more of its calls:
+
+          export ZULIP_ORG_ID={uuid4()} ZULIP_ORG_KEY={org_key}
+          clarion zulip server add $ZULIP_ORG_ID --key-hash {sha256(org_key.encode()).hexdigest()}
+          curl -s --user "$ZULIP_ORG_ID:$ZULIP_ORG_KEY" "$CLARION/api/v1/remotes/server/analytics/status"
+        """)
+
+
 def _operator_guide(system: System) -> str:
     exports = " ".join(f"{name}={value}" for name, value in system.deployment.emulator.variables.items())
     return dedent(f"""\
@@ -163,11 +185,22 @@ def headline(push: ReceivedPush) -> str:
     return f"{verdict}: {kind} to {device}"
 
 
+def _open_in_browser(address: str) -> None:
+    """Where somebody sits before a screen: a browser in the terminal itself would take it away."""
+    has_screen = sys.platform == "darwin" or bool(os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"})
+    if has_screen and sys.stdout.isatty():
+        webbrowser.open(address)
+
+
 async def main() -> None:
     console = Console(highlight=False)
-    async with running("run", console.print) as system, asyncio.TaskGroup() as shows:
+    async with running("run", console.print) as system, live_page(system) as page, asyncio.TaskGroup() as shows:
         end = end_of_life()
         console.print("\n" + guide(system), markup=False, soft_wrap=True)
+        console.print(
+            f"What happens, as a page in a browser, with a button to send something:\n\n  {page}\n", soft_wrap=True
+        )
+        _open_in_browser(page)
         tasks = [
             shows.create_task(_show(console, "APNs", system.apns.received)),
             shows.create_task(_show(console, "FCM", system.fcm.received)),

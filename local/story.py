@@ -21,6 +21,7 @@ from local.device import forge, topic_of
 from local.provider import Journal
 from local.scenes import QUIET, Outcome, Scene, decisions_on, expect, shown_by_phones, until_shown
 from local.system import PATIENCE, System
+from local.walletconnect_story import a_dapp_notifies, forged_expired_and_replayed
 from local.xmtp_story import a_friends_message, a_reaction, ones_own_message, the_rollover
 from local.zulip_story import a_dead_token, a_new_bouncer_key, an_outage, two_realms
 
@@ -180,6 +181,18 @@ STORY = (
         "Zulip: the bouncer is away",
         "A registration meets an outage, an error, and two lost answers: the server tries again, and one device is there.",
         an_outage,
+    ),
+    Scene(
+        "WalletConnect: a dapp notifies three accounts",
+        "Alice wants promotions, Bob only alerts, and Carol has unsubscribed. Alice's phone wakes, her wallet opens what "
+        "the push brings, and its receipt tells the operator so.",
+        a_dapp_notifies,
+    ),
+    Scene(
+        "WalletConnect: forged, expired, replayed",
+        "Somebody would unsubscribe Alice, or bring back what she once asked for. Nothing of it counts: she is notified "
+        "as ever.",
+        forged_expired_and_replayed,
     ),
 )
 

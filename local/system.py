@@ -6,7 +6,7 @@ import os
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ import httpx
 from clarion.channels import CHANNELS
 from clarion.messages import EnvelopeMessage
 from clarion.networks import STATEMENTS, network
+from clarion.networks.needs import Commander
 from clarion.settings import PREFIX
 from clarion_client import AsyncClient, rule
 from clarion_client.models import Channel, SubscriptionChange
@@ -43,6 +44,7 @@ from local.outside import API_SECRET, Credentials, Outside
 from local.ports import reserved_port
 from local.provider import ReceivedPush
 from local.store import StatementStore
+from local.walletconnect_network import WalletConnectNetwork
 from local.webhook import Webhook
 from local.webpush import PushService
 from local.xmtp_node import XmtpNetwork
@@ -51,7 +53,7 @@ PATIENCE = 120.0
 """Seconds until something that should happen is given up on: on a busy machine a Lambda's first start takes 30."""
 HELD_QUEUES = tuple(f"{channel}-held" for channel, spec in CHANNELS.items() if spec.has_held_queue)
 COMMAND_QUEUES = {name: f"{name}-commands" for name in EMULATOR.networks if network(name).needs.commands}
-TAKING_COMMANDS = [name for name in COMMAND_QUEUES if network(name).needs.takes_commands]
+TAKING_COMMANDS = [name for name in COMMAND_QUEUES if network(name).needs.takes_commands_of(Commander.SOURCE)]
 QUEUES = ("envelopes", "pages", *CHANNELS, *HELD_QUEUES, *COMMAND_QUEUES.values(), "cleanup", "late-events")
 DEAD_LETTER_QUEUES = tuple(f"{name}-dead" for name in QUEUES if not name.endswith("-held"))
 INGEST_LOG = "ingest.log"
@@ -66,6 +68,7 @@ type Progress = Callable[[str], None]
 class System:
     store: StatementStore
     xmtp: XmtpNetwork
+    walletconnect: WalletConnectNetwork
     apns: Apns
     fcm: Fcm
     webpush: PushService
@@ -118,7 +121,8 @@ class System:
     @property
     def _subscribers(self) -> list[int]:
         """How many tasks follow each node."""
-        return [self.store.subscribers, *(node.subscribers for node in self.xmtp.nodes)]
+        relay = self.walletconnect.relay
+        return [self.store.subscribers, *(node.subscribers for node in self.xmtp.nodes), relay.subscribers]
 
     async def _until(self, subscribed: Callable[[], bool]) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -150,20 +154,21 @@ class System:
     @asynccontextmanager
     async def api_of(self, device: Device) -> AsyncIterator[AsyncClient]:
         """The API as `device` sees it, signed in."""
-        async with self._http_of(device) as client:
+        async with self.http_of(device) as client:
             yield AsyncClient(client)
 
     @asynccontextmanager
     async def notifications_of(self, device: Device, *, binary: bool = False) -> AsyncIterator[HttpNotificationsClient]:
         """The API for XMTP as `device` sees it, signed in; with `binary` in protobuf."""
-        async with self._http_of(device) as client:
+        async with self.http_of(device) as client:
             yield HttpNotificationsClient(client, binary=binary)
 
     def connect_client_of(self, device: Device, protocol: WireProtocol) -> ConnectNotificationsClient:
         """The same, by the Connect client of XMTP's apps."""
         return ConnectNotificationsClient(self.deployment.api_url, self._headers_of(device), protocol)
 
-    def _http_of(self, device: Device) -> httpx.AsyncClient:
+    def http_of(self, device: Device) -> httpx.AsyncClient:
+        """Signed in."""
         url, headers = self.deployment.api_url, self._headers_of(device)
         return httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE, verify=_NO_AUTHORITIES)
 
@@ -220,12 +225,15 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         stack.enter_context(only_one(ROOT / ".build" / name))
         progress("keys and certificates")
         credentials = await asyncio.to_thread(Credentials.made, ROOT / ".build" / f"{name}-keys")
-        progress("a statement store, nodes of XMTP, and stand-ins for APNs, FCM, browsers and a webhook")
+        progress("nodes and relays of all networks, and stand-ins for APNs, FCM, browsers and a webhook")
         outside = await Outside.started(stack, credentials)
         progress("the AWS emulator, and `cdk deploy` into it")
         emulator = await asyncio.to_thread(stack.enter_context, started(name))
-        assembly = await asyncio.to_thread(synthesise, emulator, outside.stand_ins, checkout=checkout)
-        deployment, networks = await asyncio.to_thread(deploy, emulator, assembly), _networks(checkout)
+        networks = _networks(checkout)
+        stand_ins = {name: value for name, value in outside.stand_ins.items() if name not in _missing(networks)}
+        assembly = await asyncio.to_thread(synthesise, emulator, stand_ins, checkout=checkout)
+        deployment = await asyncio.to_thread(deploy, emulator, assembly)
+        outside.walletconnect.put_before(deployment)
         await asyncio.to_thread(
             credentials.store_in, deployment, outside.fcm.token_uri, outside.webhook.secret_as_json(), networks
         )
@@ -242,6 +250,7 @@ def _system(outside: Outside, credentials: Credentials, deployment: EmulatedDepl
     return System(
         store=outside.store,
         xmtp=outside.xmtp,
+        walletconnect=outside.walletconnect,
         apns=outside.apns,
         fcm=outside.fcm,
         webpush=outside.webpush,
@@ -301,7 +310,7 @@ def task_variables(
         "late_events_queue_url": outputs.late_events_queue_url,
         "table_prefix": outputs.table_prefix,
         "health_port": str(health_port),
-        **followed,
+        **{name: _without(_missing(networks), value) for name, value in followed.items()},
     }
     known = set(settings)
     if checkout != ROOT:
@@ -310,6 +319,18 @@ def task_variables(
         **as_role(emulator, outputs.ingest_role_arn),
         **{f"{PREFIX}{name.upper()}": value for name, value in settings.items() if name in known},
     }
+
+
+def _missing(networks: Collection[str]) -> set[str]:
+    """Those that another version doesn't know."""
+    return set(EMULATOR.networks) - set(networks)
+
+
+def _without(names: Collection[str], setting: str) -> str:
+    """Leave out what is said of these networks, if it is said by network."""
+    if not setting.startswith("{"):
+        return setting
+    return json.dumps({name: value for name, value in json.loads(setting).items() if name not in names})
 
 
 def as_role(emulator: Emulator, role_arn: str) -> dict[str, str]:

@@ -1,13 +1,11 @@
-"""The calls that a self-hosted Zulip server makes to its push bouncer, and the way there, which may be interrupted.
+"""The calls that a self-hosted Zulip server makes to its push bouncer.
 
 https://github.com/zulip/zulip: zerver/lib/remote_server.py, zerver/management/commands/register_server.py
 """
 
 import json
-from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from enum import Enum, auto
-from typing import Any, override
+from typing import Any
 from uuid import UUID
 
 import httpx
@@ -33,40 +31,6 @@ class BouncerRefusalError(Exception):
         self.code = code
 
 
-class Interruption(Enum):
-    """What may happen to a request on its way."""
-
-    UNREACHABLE = auto()
-    SERVER_ERROR = auto()
-    ANSWER_LOST = auto()
-    """The bouncer has handled the request, though its answer does not arrive."""
-
-
-class InterruptedTransport(httpx.AsyncBaseTransport):
-    """The next requests meet `interruptions`, one each; those that follow are answered."""
-
-    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
-        self.interruptions = deque[Interruption]()
-        self._transport = transport
-
-    @override
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        interruption = self.interruptions.popleft() if self.interruptions else None
-        if interruption is Interruption.UNREACHABLE:
-            raise httpx.ConnectError("unreachable", request=request)
-        if interruption is Interruption.SERVER_ERROR:
-            return httpx.Response(500)
-        response = await self._transport.handle_async_request(request)
-        if interruption is Interruption.ANSWER_LOST:
-            await response.aread()
-            raise httpx.ReadTimeout("the answer is lost", request=request)
-        return response
-
-    @override
-    async def aclose(self) -> None:
-        await self._transport.aclose()
-
-
 class Bouncer:
     """What a server knows the bouncer by; `http` has its base URL, and closes with whoever made it.
 
@@ -79,7 +43,7 @@ class Bouncer:
         self._org_key = org_key
 
     async def register_server(self, hostname: str, contact_email: str, *, new_org_key: str | None = None) -> bool:
-        """Whether it is new to the bouncer. Another key takes this one's place."""
+        """Whether it is new to the bouncer. Another key is to take this one's place: see `use_key`."""
         given = {
             "zulip_org_id": str(self._org_id),
             "zulip_org_key": self._org_key,
@@ -89,8 +53,10 @@ class Bouncer:
         if new_org_key:
             given["new_org_key"] = new_org_key
         answer = await self.call("POST", "server/register", signed_in=False, data=given)
-        self._org_key = new_org_key or self._org_key
         return bool(answer["created"])
+
+    def use_key(self, org_key: str) -> None:
+        self._org_key = org_key
 
     async def deactivate_server(self) -> None:
         await self.call("POST", "server/deactivate", json={})
@@ -117,8 +83,22 @@ class Bouncer:
         return await self.call("POST", "push/e2ee/register", data=fields)
 
     async def notify(self, realm: UUID, pushes: Mapping[str, Sequence[JsonObject]]) -> JsonObject:
-        """`pushes` is one list, by the name that the server's generation gives it."""
+        """`pushes` is one list, by the name that the server's profile gives it."""
         return await self.call("POST", "push/e2ee/notify", json={"realm_uuid": str(realm), **pushes})
+
+    async def notify_legacy(
+        self, realm: UUID, content: JsonObject, *, android: list[str], apple: list[str]
+    ) -> JsonObject:
+        """The push of the unencrypted protocol, by tokens of one user; of what it carries, as much as tells the events apart."""
+        pushes = {
+            "realm_uuid": str(realm),
+            "apns_payload": {"custom": {"zulip": content}} if apple else {},
+            "gcm_payload": content if android else {},
+            "gcm_options": {"priority": "normal" if content["type"] == "remove" else "high"} if android else {},
+            "android_devices": android,
+            "apple_devices": apple,
+        }
+        return await self.call("POST", "push/notify", json=pushes)
 
     async def expired(self, realm: UUID) -> AsyncIterator[JsonObject]:
         """The pages of the realm's devices that have expired."""

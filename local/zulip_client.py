@@ -1,9 +1,9 @@
-"""A simulated phone with Zulip's app, in both generations of the protocol.
+"""A simulated phone with Zulip's app, in both profiles of the protocol.
 
 Its push token is sealed for the bouncer, so that no server learns it. The key of each account decrypts what is pushed.
 
     phone = Phone(TokenKind.APNS, "ab" * 32, Release(bouncer_public_key, "org.example.app"))
-    account = DocumentAccount(phone, server, realm, user_id=10)     # or `ShippedAccount`
+    account = ProposedAccount(phone, server, realm, user_id=10)     # or `ShippedAccount`
     await account.register()
     await account.refresh()                                         # as the app does each time it opens
     phone.read(push)
@@ -57,7 +57,7 @@ class Notice(Enum):
 class Release:
     """Of the app: the bouncer's public key that it came with, in base64, and what Apple knows it by.
 
-    The document's registrations name no app, and so mean Zulip's own; only another one has to.
+    The proposal's registrations name no app, and so mean Zulip's own; only another one has to.
     """
 
     bouncer_public_key: str
@@ -124,7 +124,7 @@ class Account(ABC):
 
     @abstractmethod
     async def start_afresh(self) -> None:
-        """Register under a name that the server does not know yet, if this generation has names of the app's own."""
+        """Register under a name that the server does not know yet, if this profile has names of the app's own."""
 
     async def register(self) -> None:
         """Tries again while the server answers with 500; with the bouncer the server has to cope."""
@@ -164,8 +164,8 @@ class Account(ABC):
         return reasons[-1] if reasons else None
 
 
-class DocumentAccount(Account):
-    """As the product document has it."""
+class ProposedAccount(Account):
+    """As the proposal has it."""
 
     def __init__(self, phone: Phone, server: ZulipServer, realm: ZulipRealm, user_id: int) -> None:
         super().__init__(phone, server, realm, user_id)

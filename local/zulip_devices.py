@@ -1,6 +1,6 @@
-"""What a Zulip server keeps of its users' devices, in the two generations of the protocol.
+"""What a Zulip server keeps of its users' devices, in the two profiles of the protocol.
 
-`AccountDevice` is that of the product document: the app's public key encrypts, and the bouncer gives the device an id.
+`AccountDevice` is that of the proposal (ZAP 2): the app's public key encrypts, and the bouncer gives the device an id.
 `KeyedDevice` is that of Zulip 12: a symmetric key encrypts, and a hash of the token stands for it.
 """
 
@@ -20,7 +20,7 @@ from local.zulip_bouncer import JsonObject
 UNKNOWN_KEY = "INVALID_BOUNCER_PUBLIC_KEY"
 EXPIRED = "REQUEST_EXPIRED"
 UNKNOWN_KEY_REASON = "invalid bouncer_public_key"
-"""What the document has a server tell its client instead of the bouncer's code."""
+"""What the proposal has a server tell its client instead of the bouncer's code."""
 KEY_PREFIX = b"\x31"
 """Says that what follows is a key of XSalsa20 and Poly1305."""
 
@@ -71,6 +71,15 @@ class ZulipRealm:
 
 
 @dataclass(frozen=True)
+class LegacyToken:
+    """What an app that does not encrypt has registered: the token itself, which the server keeps for a user."""
+
+    realm: ZulipRealm
+    kind: TokenKind
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True)
 class SealedRegistration:
     """What only the bouncer can read, and the key by which it can."""
 
@@ -112,7 +121,7 @@ class PushDevice(ABC):
         sealed = asdict(self.registration) if self.registration else {}
         return {"realm_uuid": str(self.realm.uuid), **self.identity, **sealed}
 
-    def confirm(self, answer: JsonObject) -> None:  # noqa: ARG002 - one generation has nothing to read in it
+    def confirm(self, answer: JsonObject) -> None:  # noqa: ARG002 - one profile has nothing to read in it
         self.registration, self.status = None, DeviceStatus.ACTIVE
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 It registers devices asynchronously, and tries again for a day while the bouncer can't be reached; what the bouncer
 refuses ends a registration at once. It encrypts notifications, and removes the devices that the bouncer says have
-expired. The two generations of the protocol differ in what it keeps of a device: see `local.zulip_devices`.
+expired. The two profiles of the protocol differ in what it keeps of a device: see `local.zulip_devices`.
 
     async with ZulipServer("chat.example.org", Bouncer(http, uuid4(), new_org_key())) as server:
         realm = server.add_realm("Engineering")
@@ -23,11 +23,20 @@ from uuid import uuid4
 
 from local.provider import Clock
 from local.zulip_bouncer import Bouncer, BouncerRefusalError, BouncerUnavailableError, JsonObject
-from local.zulip_devices import EXPIRED, AccountDevice, DeviceStatus, KeyedDevice, PushDevice, ZulipRealm
+from local.zulip_devices import (
+    EXPIRED,
+    AccountDevice,
+    DeviceStatus,
+    KeyedDevice,
+    LegacyToken,
+    PushDevice,
+    TokenKind,
+    ZulipRealm,
+)
 
 LIVENESS_TIMEOUT_S = 24 * 60 * 60
 BATCH = 1000
-_GENERATIONS: tuple[type[PushDevice], ...] = (AccountDevice, KeyedDevice)
+_PROFILES: tuple[type[PushDevice], ...] = (AccountDevice, KeyedDevice)
 _LONGEST_DELAY_S = 90.0
 
 type Sleep = Callable[[float], Awaitable[None]]
@@ -71,6 +80,7 @@ class ZulipServer:
         self.bouncer = bouncer
         self.realms: list[ZulipRealm] = []
         self.devices: dict[str, PushDevice] = {}
+        self.legacy_tokens: set[LegacyToken] = set()
         self.events: list[DeviceEvent] = []
         self.mails: list[str] = []
         self.failures = 0
@@ -94,9 +104,16 @@ class ZulipServer:
 
     async def join(self) -> bool:
         """Register with the bouncer and report all realms, as `manage.py register_server`; whether the server is new."""
-        created = await self.bouncer.register_server(self.hostname, f"admin@{self.hostname}")
+        created = await self.bouncer.register_server(self.hostname, self._contact)
         await self.report_realms()
         return created
+
+    async def rotate_key(self) -> None:
+        """As `manage.py register_server --rotate-key`: it keeps the new key once it has reported by the old one."""
+        key = new_org_key()
+        await self.bouncer.register_server(self.hostname, self._contact, new_org_key=key)
+        await self.report_realms()
+        self.bouncer.use_key(key)
 
     async def report_realms(self) -> None:
         """As the cron job does every hour. Raises `LookupError` if the bouncer does not serve one."""
@@ -106,7 +123,7 @@ class ZulipServer:
                 raise LookupError(f"no pushes for {realm.name}")
 
     def register_client_device(self) -> int:
-        """The id of a device of the later generation, for its app."""
+        """The id of a device of the shipped profile, for its app."""
         return next(self._device_ids)
 
     def statuses(self, realm: ZulipRealm, user_id: int) -> dict[str, DeviceStatus]:
@@ -137,28 +154,50 @@ class ZulipServer:
             await asyncio.gather(*self._registrations)
 
     async def notify(self, realm: ZulipRealm, content: JsonObject) -> int:
-        """Send it to all active devices of the realm; returns how many pushes the bouncer has queued."""
-        queued = 0
-        for generation in _GENERATIONS:
-            for some in batched(self._active(realm, generation), BATCH, strict=False):
-                pushes = {generation.pushes: [device.push(content) for device in some]}
+        """Send it to all active devices of the realm; returns how many pushes the bouncer has queued.
+
+        As shipped, what is not encrypted goes first, and an error of it ends both.
+        """
+        queued = await self._notify_legacy(realm, content)
+        for profile in _PROFILES:
+            for some in batched(self._active(realm, profile), BATCH, strict=False):
+                pushes = {profile.pushes: [device.push(content) for device in some]}
                 answer = await self.bouncer.notify(realm.uuid, pushes)
-                self._remove_gone(realm, generation, answer)
+                self._remove_gone(realm, profile, answer)
                 queued += answer["apple_successfully_sent_count"] + answer["android_successfully_sent_count"]
         return queued
+
+    async def _notify_legacy(self, realm: ZulipRealm, content: JsonObject) -> int:
+        """To the tokens of apps that do not encrypt, those of all users together; removes what the bouncer does not have."""
+        tokens = {kind: self._legacy(realm, kind) for kind in TokenKind}
+        if not any(tokens.values()):
+            return 0
+        android, apple = tokens[TokenKind.FCM], tokens[TokenKind.APNS]
+        answer = await self.bouncer.notify_legacy(realm.uuid, content, android=android, apple=apple)
+        gone = answer["deleted_devices"]
+        removed = {TokenKind.FCM: gone["android_devices"], TokenKind.APNS: gone["apple_devices"]}
+        self.legacy_tokens = {each for each in self.legacy_tokens if each.token not in removed[each.kind]}
+        return int(answer["total_android_devices"]) + int(answer["total_apple_devices"])
+
+    def _legacy(self, realm: ZulipRealm, kind: TokenKind) -> list[str]:
+        return sorted(each.token for each in self.legacy_tokens if (each.realm, each.kind) == (realm, kind))
 
     async def remove_expired(self) -> None:
         """As the cron job does that asks the bouncer which devices have expired."""
         for realm in self.realms:
             async for page in self.bouncer.expired(realm.uuid):
-                for generation in _GENERATIONS:
-                    self._remove_gone(realm, generation, page)
+                for profile in _PROFILES:
+                    self._remove_gone(realm, profile, page)
 
-    def _active(self, realm: ZulipRealm, generation: type[PushDevice]) -> list[PushDevice]:
+    @property
+    def _contact(self) -> str:
+        return f"admin@{self.hostname}"
+
+    def _active(self, realm: ZulipRealm, profile: type[PushDevice]) -> list[PushDevice]:
         return [
             each
             for each in self.devices.values()
-            if each.realm == realm and each.status is DeviceStatus.ACTIVE and isinstance(each, generation)
+            if each.realm == realm and each.status is DeviceStatus.ACTIVE and isinstance(each, profile)
         ]
 
     async def _register(self, device: PushDevice) -> None:
@@ -193,9 +232,9 @@ class ZulipServer:
         if self._knows(device):
             self._emit(device, reason)
 
-    def _remove_gone(self, realm: ZulipRealm, generation: type[PushDevice], answer: JsonObject) -> None:
-        gone = generation.gone(answer)
-        for device in self._active(realm, generation):
+    def _remove_gone(self, realm: ZulipRealm, profile: type[PushDevice], answer: JsonObject) -> None:
+        gone = profile.gone(answer)
+        for device in self._active(realm, profile):
             if device.address in gone:
                 device.status = DeviceStatus.REMOVED
                 self._emit(device)

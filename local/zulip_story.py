@@ -1,30 +1,28 @@
 """The scenes of Zulip: a self-hosted server, its users' phones, and Clarion as the bouncer between it and them."""
 
 import asyncio
-import json
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from hashlib import sha256
 from uuid import UUID, uuid4
 
 import httpx
 
 from clarion.clock import now_ms
 from clarion.networks import ZULIP
+from local import command_line
 from local.apns_trouble import troubled_token
 from local.cast import Cast
+from local.interruptions import InterruptedTransport, Interruption
 from local.outside import BUNDLE_ID
 from local.provider import InjectedFault, ReceivedPush
 from local.scenes import QUIET, Outcome, Unexpected, expect, shown_by_phones
 from local.system import PATIENCE, System
-from local.zulip_bouncer import Bouncer, InterruptedTransport, Interruption, JsonObject
-from local.zulip_client import Account, DocumentAccount, Phone, Release, ShippedAccount
+from local.zulip_bouncer import Bouncer, JsonObject
+from local.zulip_client import Account, Phone, ProposedAccount, Release, ShippedAccount
 from local.zulip_devices import DeviceStatus, TokenKind, ZulipRealm
 from local.zulip_server import ZulipServer, new_org_key
 
@@ -33,7 +31,7 @@ _RETRY_S = 0.2
 
 @dataclass(frozen=True)
 class SelfHosted:
-    """A server that Clarion's operator has invited, and the way between the two."""
+    """A server that Clarion's operator has added, and the way between the two."""
 
     system: System
     org_id: UUID
@@ -45,8 +43,8 @@ class SelfHosted:
         """The app's newest."""
         return Release(self.system.bouncer_public_key, BUNDLE_ID)
 
-    async def register(self, generation: type[Account], realm: ZulipRealm, phone: Phone, user_id: int = 10) -> Account:
-        account = generation(phone, self.server, realm, user_id)
+    async def register(self, profile: type[Account], realm: ZulipRealm, phone: Phone, user_id: int = 10) -> Account:
+        account = profile(phone, self.server, realm, user_id)
         await account.register()
         await self.server.until_registered()
         return account
@@ -65,21 +63,26 @@ class SelfHosted:
 @asynccontextmanager
 async def self_hosted(system: System, hostname: str) -> AsyncIterator[SelfHosted]:
     """One that has not joined yet. It tries again sooner than servers do."""
-    org_id, deployment = uuid4(), system.deployment
-    await asyncio.to_thread(_invite, system, org_id)
+    org_id, org_key, deployment = uuid4(), new_org_key(), system.deployment
+    await asyncio.to_thread(_add, system, org_id, org_key)
     way = InterruptedTransport(httpx.AsyncHTTPTransport())
     async with (
         httpx.AsyncClient(
             base_url=deployment.api_url, headers={"Host": deployment.api_host}, timeout=PATIENCE, transport=way
         ) as http,
-        ZulipServer(hostname, Bouncer(http, org_id, new_org_key()), sleep=_soon) as server,
+        ZulipServer(hostname, Bouncer(http, org_id, org_key), sleep=_soon) as server,
     ):
         yield SelfHosted(system, org_id, way, server)
 
 
-def _invite(system: System, org_id: UUID) -> None:
+def _add(system: System, org_id: UUID, org_key: str) -> None:
     """As `clarion zulip server add` does, which takes longer to start."""
-    row = {"server_uuid": {"S": str(org_id)}, "state": {"S": "invited"}, "created_at": {"N": str(now_ms())}}
+    row = {
+        "server_uuid": {"S": str(org_id)},
+        "key_hash": {"B": sha256(org_key.encode()).digest()},
+        "state": {"S": "active"},
+        "created_at": {"N": str(now_ms())},
+    }
     table = f"{system.deployment.outputs.table_prefix}zulip_servers"
     system.client("dynamodb").put_item(TableName=table, Item=row)
 
@@ -89,14 +92,14 @@ async def _soon(_: float) -> None:
 
 
 async def two_realms(system: System, _: Cast) -> Outcome:
-    """An iPhone as the product document has it, and an Android phone as Zulip 12 does."""
+    """An iPhone as the proposal has it, and an Android phone as Zulip 12 does."""
     async with self_hosted(system, "zulip.example.org") as site:
         server, release = site.server, site.release
         engineering, research = server.add_realm("Engineering"), server.add_realm("Research")
         await server.join()
         iphone = Phone(TokenKind.APNS, "21" * 32, release)
         android = Phone(TokenKind.FCM, "zulip-" + "F" * 140, release)
-        await site.register(DocumentAccount, engineering, iphone)
+        await site.register(ProposedAccount, engineering, iphone)
         await site.register(ShippedAccount, research, android)
         outcome = await _notified(system, server, (engineering, iphone), (research, android))
     expect(outcome.decisions, Counter({"delivered": 2}), "decisions")
@@ -111,7 +114,7 @@ async def a_dead_token(system: System, _: Cast) -> Outcome:
         realm = server.add_realm("Engineering")
         await server.join()
         phone = Phone(TokenKind.APNS, troubled_token(gone, 0x21), site.release)
-        account = await site.register(DocumentAccount, realm, phone)
+        account = await site.register(ProposedAccount, realm, phone)
         await server.notify(realm, {"type": "test"})
         await until_removed(server, account)
         await phone.replace_token("22" * 32)
@@ -130,21 +133,10 @@ async def a_new_bouncer_key(system: System, _: Cast) -> Outcome:
         releases = [site.release, await _next_release(system)]
         phones = [Phone(TokenKind.APNS, f"2{number}" * 32, release) for number, release in enumerate(releases, 4)]
         for realm, phone in zip(realms, phones, strict=True):
-            await _until_registered(await site.register(ShippedAccount, realm, phone))
+            await site.register(ShippedAccount, realm, phone)
         outcome = await _notified(system, server, *zip(realms, phones, strict=True))
     expect(outcome.decisions, Counter({"delivered": 2}), "decisions")
     return outcome
-
-
-async def _until_registered(account: Account) -> None:
-    """The bouncer looks for a key that it does not know every ten seconds at most, whoever asks for one."""
-    async with asyncio.timeout(PATIENCE):
-        await account.refresh()
-        while account.notice:
-            await asyncio.sleep(QUIET)
-            await account.start_afresh()
-            await account.server.until_registered()
-            await account.refresh()
 
 
 async def _next_release(system: System) -> Release:
@@ -155,11 +147,7 @@ async def _next_release(system: System) -> Release:
 
 def operate(system: System, *words: str) -> JsonObject:
     """What `clarion zulip …` prints."""
-    command = [str(Path(sys.executable).with_name("clarion")), "zulip", *words, "--json"]
-    variables = {**os.environ, **system.deployment.emulator.variables}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=PATIENCE, check=True)
-    printed: JsonObject = json.loads(done.stdout)
-    return printed
+    return dict(command_line.operate(system.deployment.emulator, "zulip", *words))
 
 
 async def an_outage(system: System, _: Cast) -> Outcome:
@@ -172,7 +160,7 @@ async def an_outage(system: System, _: Cast) -> Outcome:
         site.way.interruptions.extend(
             [Interruption.UNREACHABLE, Interruption.SERVER_ERROR, Interruption.ANSWER_LOST, Interruption.ANSWER_LOST]
         )
-        account = await site.register(DocumentAccount, realm, phone)
+        account = await site.register(ProposedAccount, realm, phone)
         expect(server.statuses(realm, account.user_id), {account.name: DeviceStatus.ACTIVE}, "devices at the server")
         expect(len(await asyncio.to_thread(site.devices)), 1, "devices at the bouncer")
         return await _notified(system, server, (realm, phone))

@@ -4,8 +4,9 @@ import argparse
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+from clarion.networks import NETWORKS
 from pipeline.direct import instant
-from pipeline.findings import Difference
+from pipeline.findings import REPAIRABLE
 from pipeline.generator.parts import PARTS
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.terms import DEFAULT
@@ -16,7 +17,7 @@ type Parser = argparse.ArgumentParser
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The `job`, its `lake`, `period` and `now` (UNIX milliseconds), and what else the job takes.
 
-    `asked` says whether the command line names the period.
+    `asked` says whether the command line names the period; `why` is for what a strict run ends with 1 for.
     """
     parser = argparse.ArgumentParser(
         prog="clarion-pipeline",
@@ -30,6 +31,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
             add(job)
     wanted = parser.parse_args(arguments)
     today = wanted.now - wanted.now % DAY_MS
+    wanted.why = []
     wanted.asked = wanted.start is not None
     start, end = wanted.start if wanted.asked else today - DAY_MS, wanted.end or today
     if end <= start:
@@ -92,7 +94,8 @@ def _replaying(job: Parser) -> None:
     job.add_argument("--receipt", help="only what came of this envelope")
     job.add_argument("--subscription", dest="subscription_id", help="only for this subscription")
     job.add_argument("--client", help="only for this client: its id, hex")
-    job.add_argument("--difference", choices=list(Difference), help="only differences of this kind")
+    job.add_argument("--network", choices=NETWORKS, help="only envelopes of this network")
+    job.add_argument("--difference", choices=REPAIRABLE, help="only differences of this kind")
 
 
 def _paged(job: Parser) -> None:

@@ -18,14 +18,10 @@ from clarion.limiter import SKEW
 from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory
 from pipeline.period import Period
-from pipeline.rules import broadcast_if_few
-from pipeline.snapshots import day_of, prune, read_days, snapshot_days, write_day
-from pipeline.state import LATEST_MS
+from pipeline.rules import NUMBERS, broadcast_if_few
+from pipeline.snapshot_rows import read_days, write_day
+from pipeline.snapshots import CLAIMED_BACK_MS, CLAIMS, day_of, prune, snapshot_days
 
-CLAIMS = "claims"
-"""The name of the snapshots."""
-LOOKED_BACK_MS = LONGEST * 1000 + LATEST_MS
-"""An envelope that was observed before that is claimed no more, though it may have been decided late."""
 CLAIMING = (str(NotificationDecision.QUEUED), str(NotificationDecision.RATE_LIMITED))
 """The decisions that may hold a claim: what is one too many was claimed before it was counted."""
 CLAIM = StructType([
@@ -47,7 +43,7 @@ def write_claims(lake: EventLake, period: Period, claims: DataFrame, now: int) -
         prune(lake.root, CLAIMS, now, monthly=False)
 
 
-def earlier_claims(lake: EventLake, period: Period, now: int, looked_back: int = LOOKED_BACK_MS) -> DataFrame:
+def earlier_claims(lake: EventLake, period: Period, now: int, looked_back: int = CLAIMED_BACK_MS) -> DataFrame:
     """What the snapshots have that may have been held in a period, but for its own; in `CLAIM`.
 
     Those that end more than `looked_back` milliseconds before the period are not read.
@@ -55,6 +51,16 @@ def earlier_claims(lake: EventLake, period: Period, now: int, looked_back: int =
     around = Period(period.start - looked_back, now)
     days = [day for day in snapshot_days(lake.root, CLAIMS) if day != period and around.start < day.end <= around.end]
     return read_days(lake, CLAIMS, CLAIM, days).where(F.col("until") > period.start)
+
+
+def met(claims: DataFrame, envelopes: DataFrame) -> DataFrame:
+    """Those of the claims that any of the envelopes meets, by 64 bits of hash."""
+    if claims.isEmpty():
+        return claims
+    ids = envelopes.select(F.xxhash64("envelope_id").alias("id")).distinct().persist()
+    return claims.join(
+        broadcast_if_few(ids, NUMBERS), on=F.xxhash64("envelope_id") == F.col("id"), how="leftsemi"
+    ).persist()
 
 
 def lookback(lake: EventLake, period: Period, limits: LimitHistory, otherwise: int) -> int:
@@ -65,10 +71,11 @@ def lookback(lake: EventLake, period: Period, limits: LimitHistory, otherwise: i
     return SKEW + limits.reach if day_of(period.start - 1) in snapshot_days(lake.root, CLAIMS) else otherwise
 
 
-def claims_of(decided: DataFrame, envelopes: DataFrame) -> DataFrame:
-    """The claims that the judged among the decisions may hold on `envelopes`, in `CLAIM`."""
-    claiming = decided.where(F.col("judged") & F.col("decision").isin(*CLAIMING))
-    dated = claiming.join(envelopes.select("receipt", "expires_at"), on="receipt", how="inner")
+def claims_of(compared: DataFrame, envelopes: DataFrame) -> DataFrame:
+    """The claims that the judged among the comparisons may hold on `envelopes`, in `CLAIM`."""
+    dated = _claiming(compared.where("judged")).join(
+        envelopes.select("receipt", "expires_at"), on="receipt", how="inner"
+    )
     return dated.withColumn("until", lasts_until("expires_at", "at")).select(*CLAIM.names)
 
 
@@ -80,17 +87,22 @@ def lasts_until(expires_at: str, at: str) -> Column:
     return 1000 * F.least(F.col(expires_at) + SLACK, F.floor(F.col(at) / 1000) + LONGEST)
 
 
-def claims_on(envelopes: DataFrame, earlier: DataFrame, notified: DataFrame) -> DataFrame:
+def claims_on(envelopes: DataFrame, earlier: DataFrame, compared: DataFrame) -> DataFrame:
     """The claims on `envelopes` under other receipts than theirs, in `CLAIM`.
 
-    `earlier` are in `CLAIM`, too; `notified` is the lake's kind.
+    `earlier` are in `CLAIM`, too; `compared` are comparisons, of which those hold them that are not judged.
     """
     ids = envelopes.where(F.col("envelope_id").isNotNull()).groupBy("envelope_id")
     few = broadcast_if_few(ids.agg(F.any_value("expires_at").alias("expires_at")))
-    recent = notified.where(F.col("decision").isin(*CLAIMING)).join(few, on="envelope_id", how="inner")
+    recent = _claiming(compared.where(~F.col("judged"))).join(few, on="envelope_id", how="inner")
     dated = recent.withColumn("until", lasts_until("expires_at", "at")).select(*CLAIM.names)
     both = dated.unionByName(earlier.join(few, on="envelope_id", how="leftsemi"))
     return both.join(envelopes.select("receipt"), on="receipt", how="leftanti").dropDuplicates(list(_WHO))
+
+
+def _claiming(compared: DataFrame) -> DataFrame:
+    """The decisions among the comparisons that may hold a claim."""
+    return compared.where(F.col("found").isin(*CLAIMING)).withColumnRenamed("found", "decision")
 
 
 def with_traces(compared: DataFrame, claims: DataFrame, grace: int) -> DataFrame:

@@ -93,7 +93,7 @@ COLUMNS: dict[EventKind, tuple[Column, ...]] = {
         Column("decision", Type.TEXT),
         _maybe("purpose", Type.TEXT),
         Column("subscription_id", Type.TEXT),
-        Column("channel", Type.TEXT),
+        _maybe("channel", Type.TEXT),
         Column("attempt", Type.INT),
         Column("latency_ms", Type.LONG),
         _maybe("status", Type.INT),

@@ -48,7 +48,7 @@ class CommitConflict(Exception):  # noqa: N818 - it says what has happened
 
 
 class DamagedManifest(Exception):  # noqa: N818 - it says what it is
-    """A manifest that can't be read: nobody can say what counts, so whoever needs it comes to an end."""
+    """A manifest that can't be read, or that is another hour's: nobody can say what counts, so whoever needs it comes to an end."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,9 @@ class DataFile:
     digest: str
 
 
+WRITTEN = pa.schema([("path", pa.string()), ("lines", pa.int64()), ("bytes", pa.int64()), ("digest", pa.string())])
+"""Data files as rows."""
+
 type Kinds = Mapping[str, tuple[DataFile, ...]]
 """Data files by what they hold."""
 
@@ -71,6 +74,7 @@ class Manifest:
 
     `sealed_at` is when it was found complete, in UNIX milliseconds. `counted` is how many records the live system's own
     counters say must at least be there; None if nobody has asked them. `raw` are the stream's files that it was made of.
+    Of a period's differences, `seen` are the hours that they were made of, with the `sealed_at` that each had.
     """
 
     hour: str
@@ -79,6 +83,7 @@ class Manifest:
     counted: int | None = None
     raw: tuple[DataFile, ...] = ()
     kinds: Kinds = field(default_factory=dict)
+    seen: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def lines(self) -> int:
@@ -119,7 +124,7 @@ class LakeView:
 
     def _day(self, day: str) -> list[Manifest]:
         if not self._days[day]:
-            self._days[day] = read_manifests(self.root, sorted(map(hour_of, listed(self.root, f"{MANIFESTS}/{day}"))))
+            self._days[day] = read_manifests(self.root, sorted(map(name_of, listed(self.root, f"{MANIFESTS}/{day}"))))
         return self._days[day]
 
 
@@ -163,10 +168,15 @@ def read_manifest(root: str, hour: str) -> Manifest | None:
 
 
 def _parsed(hour: str, text: str | None) -> Manifest | None:
+    if text is None:
+        return None
     try:
-        return None if text is None else Manifest.from_json(text)
+        found = Manifest.from_json(text)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DamagedManifest(f"{manifest_path(hour)} can't be read: {error}") from error
+    if found.hour != hour:
+        raise DamagedManifest(f"{manifest_path(hour)} can't be read: it is that of {found.hour}")
+    return found
 
 
 def read_manifests(root: str, hours: Sequence[str]) -> list[Manifest]:
@@ -273,7 +283,7 @@ def _folder(hour: str) -> str:
     return _HOUR.sub(r"day=\1/hour=\2", hour)
 
 
-def hour_of(path: str) -> str:
+def name_of(path: str) -> str:
     """The hour, or the name, of the path of a manifest."""
     name = path.removeprefix(f"{MANIFESTS}/").removesuffix(".json")
     return re.sub(r"^day=(.+)/hour=(.+)$", r"\1/\2", name)

@@ -6,33 +6,43 @@ So a late file costs no more than itself, and running twice changes nothing.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, StructField
+from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField
 from pyspark.storagelevel import StorageLevel
 
+from clarion.networks import NETWORKS
 from pipeline.commits import CommitConflict, DataFile, Manifest, commit, merged, new_commit
 from pipeline.completeness import is_over
 from pipeline.lake import HOME, UNREADABLE, EventLake, paths_frame
 from pipeline.merge import merge_small_files
 from pipeline.period import Period
-from pipeline.raw import arrived_files, line_batches
-from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
+from pipeline.raw import LINES, arrived_files, line_batches
+from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind, in_spark
 
+MOST_ROUNDS = 20
+"""So often an hour is begun anew because another commit came first, before that is an error."""
+MOST_LONG = 1 << 53
+"""What is more is no instant, span or count: sums of a few still fit into 64 bits."""
+_UUID = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 _RULES = f"array<struct<{', '.join(f'{name}: string' for name in RULE.names)}>>"
-_LINES = "home string, value string, path string, lines long, bytes long, digest string"
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """Lines by kind, of what was new; `unreadable` ones are kept apart, as text."""
+    """Lines by kind, of what was new; `unreadable` ones are kept apart, as text.
+
+    `damaged` are the stream's files that can't be read to their end: none of their lines is taken, and no manifest
+    names them.
+    """
 
     lines: Mapping[str, int]
+    damaged: Collection[str] = ()
 
     @property
     def unreadable(self) -> int:
@@ -45,27 +55,30 @@ def compact(
     """Commit what has arrived in these hours, and seal those that are over at `now` (UNIX milliseconds).
 
     `counted` says how many records must at least be there, by hour. Where another commit comes first, the hour is begun
-    anew. Hours that have got many small files by now get fewer.
+    anew. Hours that have got many small files by now get fewer. Raises `CommitConflict` after `MOST_ROUNDS`.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     counted = counted or {}
     total: Counter[str] = Counter()
-    conflict = True
-    while conflict:
+    for rounds_left in reversed(range(MOST_ROUNDS)):
         lake.view.refresh()
         known = {each.hour: each for each in lake.view.manifests(arrived)}
-        added, conflict = read_files(lake, list(new_files(lake, arrived))), False
+        (added, damaged), conflict = read_files(lake, list(new_files(lake, arrived))), False
         for hour in sorted({*known, *added, *counted}):
             new = replace(added.get(hour, Manifest(hour, "")), counted=counted.get(hour))
             try:
                 _commit(lake.root, known.get(hour), new, now)
             except CommitConflict:
+                if not rounds_left:
+                    raise
                 conflict = True
             else:
                 total.update({kind: sum(each.lines for each in files) for kind, files in new.kinds.items()})
+        if not conflict:
+            break
     lake.view.refresh()
     merge_small_files(lake, arrived)
-    return Compacted(total)
+    return Compacted(total, damaged)
 
 
 def new_files(lake: EventLake, arrived: Period) -> Iterable[str]:
@@ -74,12 +87,13 @@ def new_files(lake: EventLake, arrived: Period) -> Iterable[str]:
     return (path for paths in arrived_files(lake.root, arrived).values() for path in paths if path not in known)
 
 
-def read_files(lake: EventLake, paths: list[str]) -> dict[str, Manifest]:
-    """What the stream's files hold, written for each hour, and committed nowhere."""
+def read_files(lake: EventLake, paths: list[str]) -> tuple[dict[str, Manifest], list[str]]:
+    """What the stream's files hold, written for each hour, and committed nowhere; and those that are damaged."""
     if not paths:
-        return {}
+        return {}, []
     raw = paths_frame(lake.spark, [lake.path(path) for path in paths])
-    lines = with_kind(raw.mapInArrow(partial(line_batches, root=lake.root), _LINES)).persist(StorageLevel.DISK_ONLY)
+    read = raw.mapInArrow(partial(line_batches, root=lake.root), in_spark(LINES))
+    lines = with_kind(read).persist(StorageLevel.DISK_ONLY)
     try:
         about = lines.select("kind", HOME, "path", "lines", "bytes", "digest").distinct().collect()
         kinds = {row["kind"] for row in about if row["kind"]}
@@ -88,9 +102,10 @@ def read_files(lake: EventLake, paths: list[str]) -> dict[str, Manifest]:
         lines.unpersist()
     files: dict[str, list[DataFile]] = defaultdict(list)
     for kind, hour, *file in about:
-        if kind is None:
+        if kind is None and file[-1]:
             files[hour].append(DataFile(*file))
-    return {hour: _checked(_added(hour, files[hour], written)) for hour in files}
+    damaged = sorted(row["path"] for row in about if row["kind"] is None and not row["digest"])
+    return {hour: _checked(_added(hour, files[hour], written)) for hour in files}, damaged
 
 
 def _added(hour: str, raw: list[DataFile], written: Mapping[str, Mapping[str, tuple[DataFile, ...]]]) -> Manifest:
@@ -148,9 +163,27 @@ def unreadable(lines: DataFrame) -> DataFrame:
 
 
 def _is(kind: EventKind) -> Column:
-    """Whether a line says so, in the version known here, and has all that the kind's schema needs."""
+    """Whether a line says so, in the version known here, and has all that the kind's schema needs, as jobs can take it."""
     says_so = (_get("event", "string") == kind) & (_get("version", "int") == VERSION)
-    return reduce(and_, (_value(field).isNotNull() for field in SCHEMAS[kind].fields if not field.nullable), says_so)
+    return reduce(and_, map(_is_good, SCHEMAS[kind].fields), says_so)
+
+
+def _is_good(field: StructField) -> Column:
+    """Whether a line's value is one that no job fails at. Where it may be missing, null is good."""
+    value = _value(field)
+    if not field.nullable:
+        return value.isNotNull() & _in_limits(field, value)
+    return F.coalesce(_in_limits(field, value), F.lit(True))
+
+
+def _in_limits(field: StructField, value: Column) -> Column:
+    if field.name == "network":
+        return value.isin(*NETWORKS)
+    if field.name in {"receipt", "subscription_id"}:
+        return value.rlike(_UUID)
+    if isinstance(field.dataType, LongType):
+        return value.between(0, MOST_LONG)
+    return F.lit(True)
 
 
 def _value(field: StructField) -> Column:

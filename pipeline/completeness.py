@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from pipeline.commits import DataFile, LakeView, Manifest, update
 from pipeline.files import listed
-from pipeline.period import HOUR_MS, Period, hour_start
+from pipeline.lake import UNREADABLE
+from pipeline.period import HOUR_MS, Period, arrivals, hour_start
 from pipeline.raw import arrived_files
 
 SEALED_AFTER_MS = 15 * 60_000
@@ -25,12 +26,12 @@ class IncompleteHour(NamedTuple):
 
 
 def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: bool = False) -> list[IncompleteHour]:
-    """Those among the hours in which something of the period arrives: its own, and the one after, up to `now`.
+    """Those among the hours in which something of the period arrives: the one before to the one after, up to `now`.
 
     If `provisional`, an hour that is not over yet is judged by what has arrived. Who judges by the same `view` meets
     what was found complete.
     """
-    arrival = Period(period.start, min(period.end + HOUR_MS, max(now, period.start + 1)))
+    arrival = arrivals(period, min(period.end + HOUR_MS, max(now, period.start + 1)))
     found = {each.hour: each for each in view.manifests(arrival)}
     arrived, sizes = arrived_files(view.root, arrival), _sizes(view.root, found.values())
     incomplete = []
@@ -52,6 +53,8 @@ def _reasons(
     """Why an hour can't be judged, if it can't."""
     if manifest:
         yield from _changed(manifest, arrived, sizes)
+        if unreadable := sum(each.lines for each in manifest.kinds.get(UNREADABLE, ())):
+            yield f"{unreadable} lines can't be read"
         if not under_way:
             yield from _unfinished(manifest)
     elif arrived:

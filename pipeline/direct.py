@@ -19,8 +19,11 @@ BACK_DAYS = 7
 
 
 def main(words: Sequence[str]) -> int:
-    """0 if all is well; 1 without a lake, or where nothing is known of what was asked; 2 for bad usage."""
-    wanted = _parser().parse_args(words)
+    """0 if all is well; 1 without a lake, or where no envelope is known of what was asked; 2 for bad usage."""
+    parser = _parser()
+    wanted = parser.parse_args(words)
+    if wanted.job == "explain" and not (wanted.asked or wanted.client):
+        parser.error("explain what? A receipt, a subscription, an envelope, or all of a --client")
     if not exists(wanted.lake):
         _log(f"there is no lake at {wanted.lake}")
         return 1
@@ -33,7 +36,7 @@ def run_explain(wanted: argparse.Namespace) -> int:
     request = ExplainRequest(wanted.asked, period, wanted.client, wanted.show, leeway, wanted.oversize)
     answer = explain(Lookup(wanted.lake), request)
     print(json.dumps(answer.to_json(), indent=2) if wanted.json else "\n".join(answer.lines()))
-    return 0 if answer.what else 1
+    return 0 if answer.found else 1
 
 
 def run_erase(wanted: argparse.Namespace) -> int:
@@ -41,8 +44,10 @@ def run_erase(wanted: argparse.Namespace) -> int:
     for kind, count in erased.removed.items():
         _log(f"{count:>12,} {kind}")
     _log(f"{'would be ' * wanted.dry_run}removed, of {erased.subscriptions} subscriptions")
+    for each in erased.left:
+        _log(f"left as it is: {each}")
     print(json.dumps(erased._asdict()))
-    return 0
+    return int(bool(erased.left))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,7 +55,11 @@ def _parser() -> argparse.ArgumentParser:
     jobs = parser.add_subparsers(dest="job", required=True)
     explaining = jobs.add_parser("explain", help="every step of one thing, what should have been, and why")
     explaining.add_argument(
-        "asked", metavar="RECEIPT|SUBSCRIPTION|ENVELOPE", type=_asked, help="a UUID, or an envelope's id in hex"
+        "asked",
+        metavar="RECEIPT|SUBSCRIPTION|ENVELOPE",
+        type=_asked,
+        nargs="?",
+        help="a UUID, or an envelope's id in hex; without it, all of a client's subscriptions",
     )
     explaining.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
     explaining.add_argument("--from", dest="start", type=instant, help=f"UTC; default: {BACK_DAYS} days before --to")

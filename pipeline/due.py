@@ -5,10 +5,14 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 from pipeline.commits import MANIFESTS, LakeView, read_manifest
+from pipeline.compact import new_files
 from pipeline.files import folders
-from pipeline.lake import differences_name
-from pipeline.period import DAY_MS, HOUR_MS, Period, hour_start
-from pipeline.raw import RAW
+from pipeline.lake import EventLake, differences_name
+from pipeline.period import DAY_MS, HOUR_MS, Period, arrivals, hour_start
+from pipeline.raw import RAW, arrival_hour
+from pipeline.report_files import is_written
+from pipeline.snapshots import snapshot_days
+from pipeline.state import STATES
 
 CATCH_UP_DAYS = 7
 """So many days one run judges at most."""
@@ -30,12 +34,22 @@ def due_days(view: LakeView, yesterday: Period) -> DueDays:
 
 
 def is_judged(view: LakeView, day: Period) -> bool:
-    """Whether `reconcile` has judged it as it is by now."""
+    """Whether `reconcile` has judged it as it is by now, and there is a page of that."""
     verdict = read_manifest(view.root, differences_name(day))
-    if verdict is None or verdict.sealed_at is None:
+    if verdict is None or not is_written(view.root, day, verdict):
         return False
-    arrived = view.manifests(Period(day.start, day.end + HOUR_MS))
-    return all(each.sealed_at is not None and each.sealed_at <= verdict.sealed_at for each in arrived)
+    arrived = view.manifests(arrivals(day, day.end + HOUR_MS))
+    return all(each.sealed_at is not None and each.sealed_at == verdict.seen.get(each.hour) for each in arrived)
+
+
+def first_uncompacted(lake: EventLake, start: int) -> int:
+    """When the oldest of the stream's files arrived that no commit has; `start` if none is older.
+
+    All that arrived before a snapshot's end was compacted when it was written.
+    """
+    ends = [max((day.end for day in snapshot_days(lake.root, kind) if day.end <= start), default=0) for kind in STATES]
+    files = new_files(lake, Period(min(ends), start)) if min(ends) < start else ()
+    return min((hour_start(arrival_hour(path)) for path in files), default=start)
 
 
 def _days_back(root: str, yesterday: Period) -> Iterator[Period]:

@@ -7,8 +7,9 @@ import pyarrow as pa
 from clarion.limiter import Limit
 from pipeline.commits import LakeView, Manifest
 from pipeline.completeness import incomplete_hours
-from pipeline.limits import LimitHistory, LimitSpan
-from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.limit_spans import LimitSpan
+from pipeline.limits import LimitHistory
+from pipeline.period import DAY_MS, HOUR_MS, Period, arrivals
 
 HOURS = pa.schema([("hour", pa.string()), ("lines", pa.int64()), ("sealed_at", pa.int64()), ("problem", pa.string())])
 LIMITS = pa.schema([("network", pa.string()), ("since", pa.int64()), ("pair", pa.string()), ("cap", pa.string())])
@@ -16,7 +17,7 @@ LIMITS = pa.schema([("network", pa.string()), ("since", pa.int64()), ("pair", pa
 
 def hours(view: LakeView, period: Period, now: int, *, provisional: bool) -> pa.Table:
     """Each hour in which something of the period arrives, in `HOURS`. Without a `problem` it can be judged."""
-    arrival = Period(period.start, period.end + HOUR_MS)
+    arrival = arrivals(period, period.end + HOUR_MS)
     known = {manifest.hour: manifest for manifest in view.manifests(arrival)}
     problems = dict(incomplete_hours(view, period, now, provisional=provisional))
     rows = [_hour(hour, known.get(hour), problems.get(hour)) for hour in sorted(known | problems)]

@@ -45,7 +45,7 @@ def notifications(decided: DataFrame, tried: DataFrame, found: DataFrame | None,
         "unwanted": F.col("unwanted"),
     }
     counts = [F.count_if(reaches).alias(name) for name, reaches in reached.items()]
-    dated = each.where(period.has(F.col("at"))).withColumn("hour", hour_of())
+    dated = each.where(period.has(F.col("at"))).withColumn("hour", full_hour())
     return dated.groupBy("hour", "network", "channel").agg(*counts).orderBy("hour", "network", "channel")
 
 
@@ -78,6 +78,6 @@ def within(period: Period) -> Column:
     return F.greatest(F.lit(period.start), F.least(F.col("at"), F.lit(period.end - 1)))
 
 
-def hour_of() -> Column:
+def full_hour() -> Column:
     """The full hour, in UNIX milliseconds."""
     return (F.floor(F.col("at") / HOUR_MS) * HOUR_MS).alias("hour")

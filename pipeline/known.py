@@ -20,14 +20,10 @@ from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.rules import broadcast_if_few
 from pipeline.schemas import SCHEMAS, EventKind
-from pipeline.since import compacted_since
-from pipeline.snapshots import day_of, made_at, prune, read_days, snapshot_days, write_day
+from pipeline.snapshot_rows import read_days, write_day
+from pipeline.snapshots import GRACE_MS, LATE_FILES_MS, day_of, last_before, made_at, prune, snapshot_days
 from pipeline.state import STATES, as_states, last_limits, last_rules, last_subscriptions
 
-GRACE_MS = HOUR_MS
-"""A snapshot ends so long before what is judged by it: of what ended shortly before, it knows nothing more."""
-LOOKED_BACK_MS = 2 * DAY_MS
-"""An hour that a snapshot has read may change so long after it: Firehose writes again what it failed to for a day."""
 MARGIN_MS = 6 * HOUR_MS
 """Longer than `compact` takes: what it seals may be committed so much later."""
 
@@ -37,7 +33,7 @@ def known(lake: EventLake, kind: EventKind, since: int, now: int) -> DataFrame:
 
     There may be earlier changes among them, and lines more than once.
     """
-    return _states(lake, kind, _snapshot_before(lake, kind, since - GRACE_MS), now)
+    return _states(lake, kind, last_before(lake.root, kind, since - GRACE_MS), now)
 
 
 def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
@@ -46,7 +42,7 @@ def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
     missing = [kind for kind in _LAST if day not in snapshot_days(lake.root, kind)]
     counts = {}
     for kind in missing:
-        last = _LAST[kind](lake, _snapshot_before(lake, kind, day.end), day.end)
+        last = _LAST[kind](lake, last_before(lake.root, kind, day.end), day.end)
         counts[kind] = write_day(lake, kind, day, last, now)
         prune(lake.root, kind, now, monthly=True)
     return counts
@@ -61,7 +57,7 @@ def _rules(lake: EventLake, base: Period | None, end: int) -> DataFrame:
     kinds = (EventKind.SUBSCRIPTION, EventKind.RULES)
     ids = (_changes(lake, kind, base, end).select("subscription_id") for kind in kinds)
     changed = broadcast_if_few(reduce(DataFrame.unionByName, ids).distinct())
-    subscriptions = _rows(lake, EventKind.SUBSCRIPTION, _snapshot_before(lake, EventKind.SUBSCRIPTION, end))
+    subscriptions = _rows(lake, EventKind.SUBSCRIPTION, last_before(lake.root, EventKind.SUBSCRIPTION, end))
     owners = subscriptions.join(changed, on="subscription_id", how="leftsemi")
     return last_rules(_states(lake, EventKind.RULES, base, end), owners, end)
 
@@ -72,11 +68,6 @@ def _limits(lake: EventLake, base: Period | None, end: int) -> DataFrame:
 
 _LAST = {EventKind.SUBSCRIPTION: _subscriptions, EventKind.RULES: _rules, EventKind.LIMITS: _limits}
 """In this order: which rules count is a matter of their subscriptions."""
-
-
-def _snapshot_before(lake: EventLake, kind: EventKind, instant: int) -> Period | None:
-    """The last day that had ended by then and has one."""
-    return next((day for day in reversed(snapshot_days(lake.root, kind)) if day.end <= instant), None)
 
 
 def _states(lake: EventLake, kind: EventKind, base: Period | None, until: int) -> DataFrame:
@@ -96,6 +87,8 @@ def _changes(lake: EventLake, kind: EventKind, base: Period | None, until: int) 
 
 
 def _late_files(lake: EventLake, kind: EventKind, base: Period) -> Iterator[DataFile]:
-    """Of the hours before a snapshot's end."""
+    """Of the hours before a snapshot's end, those that have changed since; what isn't sealed yet may have."""
     moment = made_at(lake.root, kind, base) - MARGIN_MS
-    return compacted_since(lake, kind, moment, Period(base.end - LOOKED_BACK_MS, base.end))
+    for hour in lake.view.manifests(Period(base.end - LATE_FILES_MS, base.end)):
+        if hour.sealed_at is None or hour.sealed_at > moment:
+            yield from hour.kinds.get(kind, ())

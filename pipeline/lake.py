@@ -3,7 +3,7 @@
     events/day=2026-11-20/hour=16/…gz    what Firehose wrote, by the hour of its arrival: JSON lines of every kind
     <kind>/day=2026-11-20/hour=16/…      the same hour's lines of one kind as Parquet, made by `compact`
     snapshots/<name>/day=2026-11-20/…    what is in force, and claims, by day: see `pipeline.snapshots`
-    unreadable/day=…/hour=…/…            lines that are of no kind and version known here
+    unreadable/day=…/hour=…/…            lines that are of no kind and version known here, or have a value that none can have
     differences/from=…/to=…/…            what `reconcile` has found
     replays/…                            what `replay` has sent to the live system again
 
@@ -28,6 +28,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline.columns import file_name
 from pipeline.commits import (
+    WRITTEN,
     DataFile,
     LakeView,
     Manifest,
@@ -40,7 +41,7 @@ from pipeline.commits import (
 from pipeline.files import joined
 from pipeline.period import EVER, Period
 from pipeline.plans import REPLAYS, runs_since
-from pipeline.schemas import DIFFERENCE, PLAN, SCHEMAS, EventKind
+from pipeline.schemas import DIFFERENCE, PLAN, SCHEMAS, EventKind, in_spark
 from pipeline.small_tables import write_tables
 
 PARTITIONS = ("day", "hour")
@@ -54,10 +55,7 @@ _UNREADABLE = StructType([StructField("value", StringType())])
 _DATED = [StructField(name, StringType()) for name in PARTITIONS]
 HOME = "home"
 """The column of the hour or name that a row is written for."""
-_WRITTEN = f"{HOME} string, path string, lines long, bytes long, digest string"
-_ARROW = pa.schema([
-    (HOME, pa.string()), ("path", pa.string()), ("lines", pa.int64()), ("bytes", pa.int64()), ("digest", pa.string()),
-])  # fmt: skip
+_WRITTEN = pa.schema([(HOME, pa.string()), *WRITTEN])
 
 
 @dataclass(frozen=True)
@@ -119,12 +117,24 @@ class EventLake:
         self.view.refresh()
 
     def write_named(
-        self, name: str, rows: DataFrame, sealed_at: int | None = None, tables: Mapping[str, pa.Table] | None = None
+        self,
+        name: str,
+        rows: DataFrame,
+        sealed_at: int | None = None,
+        tables: Mapping[str, pa.Table] | None = None,
+        seen: Mapping[str, int | None] | None = None,
     ) -> None:
-        """Commit `rows` under a name, and small `tables` with them, in the place of what was there."""
+        """Commit `rows` under a name, and small `tables` with them, in the place of what was there.
+
+        `seen` are the hours that they were made of: see `Manifest`.
+        """
         kinds = {name: self.write_files(name, named(name, rows)).get(name, ())}
         kinds |= write_tables(self.root, name, tables or {})
-        update(self.root, name, lambda known: replace(known, sealed_at=sealed_at, kinds={**known.kinds, **kinds}))
+        update(
+            self.root,
+            name,
+            lambda known: replace(known, sealed_at=sealed_at, kinds={**known.kinds, **kinds}, seen=seen or {}),
+        )
 
     def write_files(self, kind: str, rows: DataFrame) -> Written:
         """Write `rows` by their `home`, an hour or a name; nothing counts until it is committed.
@@ -137,7 +147,7 @@ class EventLake:
         together = renamed.hint("rebalance", HOME).sortWithinPartitions(HOME)
         write = partial(_write_batches, root=self.root, kind=kind, commit=new_commit())
         by_home: dict[str, list[DataFile]] = defaultdict(list)
-        for home, *file in together.mapInArrow(write, _WRITTEN).collect():
+        for home, *file in together.mapInArrow(write, in_spark(_WRITTEN)).collect():
             by_home[home].append(DataFile(*file))
         return {home: tuple(files) for home, files in by_home.items()}
 
@@ -198,7 +208,7 @@ def _write_batches(batches: Iterable[pa.RecordBatch], root: str, kind: str, comm
     slices = chain.from_iterable(map(_by_home, batches))
     for home, rows in groupby(slices, itemgetter(0)):
         file = write_parquet(root, data_folder(kind, home, commit), map(itemgetter(1), rows))
-        yield pa.RecordBatch.from_pylist([{HOME: home, **asdict(file)}], _ARROW)
+        yield pa.RecordBatch.from_pylist([{HOME: home, **asdict(file)}], _WRITTEN)
 
 
 def _by_home(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

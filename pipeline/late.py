@@ -1,58 +1,73 @@
 """Days that were judged before something arrived that may change what was found of them.
 
-    lines compacted since ─┬─▶ an envelope of such a day, or the first attempt of a push ─┐
+    lines not yet seen ────┬─▶ an envelope of such a day, or the first attempt of a push ─┐
                            ├─▶ a receipt that the day's differences name ─────────────────┼─▶ judged again
                            └─▶ rules, subscriptions or limits of then ────────────────────┘
 
 No other line changes what was found: a push that was delivered stays so, and an envelope that nobody wanted unwanted.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import ChainMap, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.commits import read_manifest, update
+from pipeline.commits import Manifest, read_manifest, update
 from pipeline.lake import EventLake, differences_name
-from pipeline.period import DAY_MS, Period
+from pipeline.period import DAY_MS, LATEST_MS, Period, arrivals
+from pipeline.report_files import is_written, report_name
 from pipeline.rules import broadcast_if_few
 from pipeline.schemas import SCHEMAS, EventKind
-from pipeline.since import compacted_since
 from pipeline.snapshots import day_of
-from pipeline.state import LATEST_MS
 
 _DAY = "day_start"
 
 type Lines = Callable[[EventKind], DataFrame]
-"""Of a kind, what was compacted since."""
+"""Of a kind, those of the hours that have changed since."""
 
 
 def changed_days(lake: EventLake, yesterday: Period, now: int) -> list[Period]:
-    """Those before `yesterday` that have to be judged again; of the others it is noted that nothing has come till `now`."""
-    judged: dict[int, list[Period]] = defaultdict(list)
+    """Those before `yesterday` that have to be judged again; of the others it is noted that nothing has come till `now`.
+
+    A run that judged one may have died before it had written the page.
+    """
+    judged: dict[int, dict[Period, Manifest]] = defaultdict(dict)
+    unwritten = []
     for day in (day_of(start) for start in range(yesterday.start - LATEST_MS, yesterday.start, DAY_MS)):
         verdict = read_manifest(lake.root, differences_name(day))
-        if verdict and verdict.sealed_at is not None:
-            judged[verdict.sealed_at].append(day)
-    return [day for moment, days in judged.items() for day in _changed(lake, days, moment, now)]
+        if verdict and not is_written(lake.root, day, verdict):
+            unwritten.append(day)
+        elif verdict and verdict.sealed_at is not None:
+            judged[verdict.sealed_at][day] = verdict
+    return [*unwritten, *(day for verdicts in judged.values() for day in _changed(lake, verdicts, now))]
 
 
-def _changed(lake: EventLake, days: Sequence[Period], moment: int, now: int) -> list[Period]:
-    """Of days that were judged at the same moment."""
-    lines = partial(_lines_since, lake, moment, Period(days[0].start, now))
+def _changed(lake: EventLake, verdicts: Mapping[Period, Manifest], now: int) -> list[Period]:
+    """Of days that were judged at the same moment, and so by the same hours as far as these concern them."""
+    days = list(verdicts)
+    arrived = lake.view.manifests(arrivals(days[0], now))
+    seen = ChainMap(*(dict(verdict.seen) for verdict in verdicts.values()))
+    unseen = [hour for hour in arrived if hour.sealed_at is None or hour.sealed_at != seen.get(hour.hour)]
+    lines = partial(_lines_of, lake, unseen)
     parts = [_observed(lines), _first_tried(lines), _of_differences(lines, lake, days), _terms(lines, days)]
     found = {row[_DAY] for row in reduce(DataFrame.unionByName, parts).distinct().collect()}
     for day in days:
         if day.start not in found:
-            update(lake.root, differences_name(day), lambda known: replace(known, sealed_at=now))
+            for name in (report_name(day), differences_name(day)):
+                update(lake.root, name, partial(_noted, now=now, arrived=arrived))
     return [day for day in days if day.start in found]
 
 
-def _lines_since(lake: EventLake, moment: int, arrived: Period, kind: EventKind) -> DataFrame:
-    return lake.read_files(kind, SCHEMAS[kind], list(compacted_since(lake, kind, moment, arrived)))
+def _noted(known: Manifest, now: int, arrived: Sequence[Manifest]) -> Manifest:
+    """Of hours before those that concern it, one is noted in vain."""
+    return replace(known, sealed_at=now, seen={hour.hour: hour.sealed_at for hour in arrived})
+
+
+def _lines_of(lake: EventLake, hours: Sequence[Manifest], kind: EventKind) -> DataFrame:
+    return lake.read_files(kind, SCHEMAS[kind], [file for hour in hours for file in hour.kinds.get(kind, ())])
 
 
 def _observed(lines: Lines) -> DataFrame:

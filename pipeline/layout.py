@@ -50,7 +50,7 @@ class Section:
 
 def bars_by_hour(title: str, series: Sequence[ChartSeries], period: Period) -> Plot:
     """What there is in each hour of the period, stacked."""
-    hours = hours_of(period)
+    hours = full_hours(period)
     return _plot(title, series, charts.bars(title, _axis(hours), _labels(hours), series))
 
 
@@ -63,24 +63,24 @@ def series_by_hour(
         counts[row[name], row["hour"]] += row[value]
     found = {each for each, _ in counts}
     return [
-        ChartSeries(each, colour, [counts[each, hour] for hour in hours_of(period)])
+        ChartSeries(each, colour, [counts[each, hour] for hour in full_hours(period)])
         for each, colour in colours.items()
         if each in found
     ]
 
 
 def lines_by_hour(title: str, series: Sequence[ChartSeries], period: Period, ends: tuple[float, float]) -> Plot:
-    hours = hours_of(period)
+    hours = full_hours(period)
     return _plot(title, series, charts.lines(title, _axis(hours), _labels(hours), series, ends))
 
 
 def table_by_hour(title: str, series: Sequence[ChartSeries], period: Period) -> ReportTable:
     columns = ([f"{value:,.0f}" if value is not None else "-" for value in one.values] for one in series)
-    hours = (f"{utc(hour):%m-%d %H:%M}" for hour in hours_of(period))
+    hours = (f"{utc(hour):%m-%d %H:%M}" for hour in full_hours(period))
     return ReportTable(title, ("hour, UTC", *(one.name for one in series)), list(zip(hours, *columns, strict=True)))
 
 
-def hours_of(period: Period) -> list[int]:
+def full_hours(period: Period) -> list[int]:
     return list(range(period.start - period.start % HOUR_MS, period.end, HOUR_MS))
 
 

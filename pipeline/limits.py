@@ -1,37 +1,20 @@
-"""Which limits the deployment had, and when: what match loaded at each of its workers' starts, by the lake.
+"""Which limits the deployment had, and when: what match loaded at each of its workers' starts, by the lake."""
 
-A network of which the lake has nothing is judged by its own default, and what came before the first known start by the
-limits of that start.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import pairwise
-from operator import itemgetter, or_
-from typing import NamedTuple
+from operator import or_
 
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from clarion.limiter import SUBSCRIPTION_CAP, Limit
-from clarion.networks import NETWORKS, network
+from clarion.limiter import Limit
+from clarion.networks import NETWORKS
 from pipeline.known import known
 from pipeline.lake import EventLake
+from pipeline.limit_spans import LimitSpan, spans_of
 from pipeline.period import FOREVER
 from pipeline.schemas import EventKind
-
-
-class LimitSpan(NamedTuple):
-    """The limits of a network from `since` up to but without `until`. Without `limit` there is none for a pair."""
-
-    since: int
-    until: int
-    limit: Limit | None
-    cap: Limit
-
-    def is_near(self, at: int, grace: int) -> bool:
-        return self.since <= at + grace and at - grace < self.until
 
 
 @dataclass(frozen=True)
@@ -41,11 +24,6 @@ class PairLimits:
     spans: Sequence[LimitSpan]
     grace: int = 0
     newest_first: bool = False
-
-    @property
-    def least(self) -> int | None:
-        """So many pass in any case; None if there never was a limit."""
-        return min((span.limit.count for span in self.spans if span.limit), default=None)
 
     @property
     def widest(self) -> Limit | None:
@@ -79,6 +57,21 @@ class LimitHistory:
         return max((limit.window for limit in limits), default=0) + max(longest)
 
     @property
+    def widest_window(self) -> int:
+        """Milliseconds, of any limit there was: a pair's or a subscription's."""
+        return max(limit.window for limit in self._all)
+
+    @property
+    def least_count(self) -> int:
+        """So many decisions have to come within a window that any limit may matter."""
+        return min(limit.count for limit in self._all)
+
+    @property
+    def _all(self) -> list[Limit]:
+        spans = [span for of_network in self.spans.values() for span in of_network]
+        return [limit for span in spans for limit in (span.limit, span.cap) if limit]
+
+    @property
     def caps(self) -> set[Limit]:
         return {span.cap for of_network in self.spans.values() for span in of_network}
 
@@ -104,13 +97,10 @@ class LimitHistory:
 def limit_history(lake: EventLake, since: int, now: int, grace: int = 0) -> LimitHistory:
     """What is known of the limits from `since` on; what is earlier is judged by the first of them."""
     loaded = known(lake, EventKind.LIMITS, since, now).where(F.col("at") < now)
-    rows = sorted(changes(loaded).collect(), key=itemgetter("at"))
-    loaded_spans = {name: tuple(_spans([row for row in rows if row["network"] == name])) for name in NETWORKS}
-    return LimitHistory({name: spans or (default_span(name),) for name, spans in loaded_spans.items()}, grace)
-
-
-def default_span(name: str) -> LimitSpan:
-    return LimitSpan(0, FOREVER, network(name).limit, SUBSCRIPTION_CAP)
+    starts = [row.asDict() for row in changes(loaded).collect()]
+    return LimitHistory(
+        {name: spans_of(name, (start for start in starts if start["network"] == name)) for name in NETWORKS}, grace
+    )
 
 
 def changes(loaded: DataFrame) -> DataFrame:
@@ -119,14 +109,6 @@ def changes(loaded: DataFrame) -> DataFrame:
     before = F.lag(values).over(Window.partitionBy("network").orderBy("at"))
     marked = loaded.withColumn("same", values.eqNullSafe(before))
     return marked.where(~F.col("same")).drop("same")
-
-
-def _spans(rows: Sequence[Row]) -> Iterator[LimitSpan]:
-    """Of one network's changes, in order."""
-    begins = [0, *(row["at"] for row in rows[1:]), FOREVER]
-    for row, (since, until) in zip(rows, pairwise(begins), strict=False):
-        limit = None if row["count"] is None else Limit(row["count"], row["window"], row["cooldown"])
-        yield LimitSpan(since, until, limit, Limit(row["cap"], row["cap_window"], 0))
 
 
 def _later(until: int, grace: int) -> int:

@@ -6,7 +6,6 @@
 So what is looked for costs one narrow column of the hours asked for; Parquet's statistics spare row groups beyond it.
 """
 
-import gzip
 from array import array
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,11 +24,11 @@ from pydantic import ValidationError
 from clarion.events import EnvelopeObserved, Event, RulesChanged
 from clarion.networks import Malformed, network
 from pipeline.columns import FILE_NAMES
-from pipeline.commits import LakeView, read_manifest
+from pipeline.commits import LakeView
 from pipeline.files import filesystem, folders
 from pipeline.period import DAY_MS, Period, hour_start
 from pipeline.plans import runs_since
-from pipeline.raw import RAW, arrived_files
+from pipeline.raw import DAMAGES, RAW, arrived_files, lines_of, unpacked
 
 READERS = 16
 FEW = 8
@@ -37,17 +36,20 @@ FEW = 8
 _RULE_KEYS = "rules.list.element.key"
 _EVENT_NAMES = {in_files: in_events for in_events, in_files in FILE_NAMES.items()}
 _KIND = b'"event":"'
-_GZIP = b"\x1f\x8b"
 
 type Sought = UUID | bytes
 
 
 @dataclass
 class Lookup:
-    """Of a lake at `root`, a path or URI. `unreadable` counts lines that hold what is looked for and can't be read."""
+    """Of a lake at `root`, a path or URI. `unreadable` counts lines that hold what is looked for and can't be read.
+
+    `damaged` are files of the stream of which only the beginning can be read.
+    """
 
     root: str
     unreadable: int = 0
+    damaged: list[str] = field(default_factory=list)
     _arrived: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     _lines: dict[str, dict[bytes, list[bytes]]] = field(default_factory=dict)
 
@@ -107,11 +109,6 @@ class Lookup:
         """The committed files of a kind, relative to the root."""
         return [each.path for hour in self._view.manifests(arrived) for each in hour.kinds.get(kind, ())]
 
-    def named_files(self, name: str) -> list[str]:
-        """The files that were committed under a name, of no hour; none if there was no such commit."""
-        found = read_manifest(self.root, name)
-        return [each.path for each in found.files] if found else []
-
     def rows(self, paths: Sequence[str], column: str, values: Collection[Sought]) -> list[dict[str, Any]]:
         """Whole rows of these files that have one of the values in that column."""
         plain = [value if isinstance(value, bytes) else str(value) for value in values]
@@ -129,6 +126,18 @@ class Lookup:
         found = (each for day in days for each in self._arrived[day].items() if arrived.has_hour(each[0]))
         left = {hour: [path for path in paths if path not in made_of and is_shown(path)] for hour, paths in found}
         return {hour: paths for hour, paths in sorted(left.items()) if paths}
+
+    def absent(self, arrived: Period) -> list[str]:
+        """The hours that have neither a commit nor a file of the stream: a quiet one has at least a commit."""
+        known = {hour.hour for hour in self._view.manifests(arrived)} | self.pending(arrived).keys()
+        return [hour for hour in arrived.hours() if hour not in known]
+
+    def quiet(self, arrived: Period) -> list[str]:
+        """The hours that are committed, without an observation among their lines."""
+        observed = kind_of(EnvelopeObserved)
+        left = self.pending(arrived)
+        found = (hour for hour in self._view.manifests(arrived) if hour.hour not in left)
+        return [hour.hour for hour in found if not any(each.lines for each in hour.kinds.get(observed, ()))]
 
     @cached_property
     def _days(self) -> list[str]:
@@ -195,8 +204,11 @@ class Lookup:
         with files.open_input_stream(f"{base}/{path}", compression=None) as stream:
             content: bytes = stream.read()
         by_kind: dict[bytes, list[bytes]] = {}
-        for line in (gzip.decompress(content) if content.startswith(_GZIP) else content).splitlines():
-            by_kind.setdefault(line.partition(_KIND)[2].partition(b'"')[0], []).append(line)
+        try:
+            for line in lines_of(unpacked(content)):
+                by_kind.setdefault(line.partition(_KIND)[2].partition(b'"')[0], []).append(line)
+        except DAMAGES:
+            self.damaged.append(path)
         return by_kind
 
 

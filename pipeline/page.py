@@ -18,7 +18,7 @@ from pipeline.wrong import when, wrong
 BADGES = {
     DayVerdict.WRONG: "Something went wrong",
     DayVerdict.NOT_COMPARED: "Not compared",
-    DayVerdict.UNJUDGED: "Not all is known",
+    DayVerdict.INCOMPLETE: "Not all is known",
     DayVerdict.PROVISIONAL: "Provisional",
     DayVerdict.EMPTY: "Empty",
     DayVerdict.HEALTHY: "Healthy",
@@ -42,9 +42,9 @@ def page(tables: Tables, about: About, earlier: Sequence[tuple[int, Tables | Non
         period=f"{instant_text(about.period.start)[:-3]} to {instant_text(about.period.end)[:-3]} UTC",
         badge=BADGES[summary.verdict],
         summary=summary,
-        where=when(_leading(tables)) if summary.wrong else "",
+        where=when(_leading(tables)) if summary.verdict is DayVerdict.WRONG else "",
         wrong=wrong(tables, about) if summary.wrong else None,
-        unjudged=[(row["hour"], row["problem"]) for row in tables["hours"] if row["problem"]],
+        incomplete=[(row["hour"], row["problem"]) for row in tables["hours"] if row["problem"]],
         leading=[funnel(summary), week(days)],
         sections=[*sections(tables, about.period), _freshness(tables, about, summary)],
     )
@@ -63,7 +63,7 @@ def _freshness(tables: Tables, about: About, summary: Summary) -> Section:
         ("made", f"{instant_text(about.made)} UTC"),
         ("of what had arrived by", f"{instant_text(about.now)} UTC"),
         ("newest hour with anything", about.newest or "none"),
-        ("hours sealed", f"{summary.hours - summary.unjudged - summary.open} of {summary.hours}"),
+        ("hours sealed", f"{summary.hours - summary.incomplete - summary.open} of {summary.hours}"),
         ("reconciled", "no" if summary.wrong is None else "yes"),
     ]
     hours = [[row["hour"], _state(row), _count(row["lines"]), _sealed(row["sealed_at"])] for row in tables["hours"]]

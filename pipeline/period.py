@@ -1,8 +1,9 @@
 """Spans of time, and the hours of arrival by which the lake is divided, such as `2026-11-20/16`; all in UTC."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+LATEST_MS = 15 * DAY_MS
+"""No line arrives later than this after its time: a queue keeps it for 14 days."""
 SNAPSHOT_DAYS = 50
 """So long each day's snapshot is kept: claims may be looked for over 45 days."""
 FOREVER = (1 << 63) - 1
@@ -42,6 +45,14 @@ class Period:
         return f"{instant_text(self.start)} to {instant_text(self.end)}"
 
 
+def arrivals(period: Period, until: int) -> Period:
+    """The hours in which lines of a period may have arrived `until` an instant.
+
+    Firehose files a line under the hour in which it began the file: this may be the hour before the line's own time.
+    """
+    return Period(period.start - HOUR_MS, until)
+
+
 EVER = Period(0, 253_402_300_800_000)
 """Up to the year 10,000, which no hour of arrival goes beyond."""
 
@@ -54,6 +65,15 @@ def hour_path(instant: int) -> str:
 def hour_start(hour: str) -> int:
     """UNIX milliseconds."""
     return int(datetime.strptime(hour, _HOUR).replace(tzinfo=UTC).timestamp()) * 1000
+
+
+def hour_runs(hours: Iterable[str]) -> Iterator[str]:
+    """Hours in order, those that follow one another as one text: `2026-11-20/02 to 23`."""
+    for _, run in groupby(enumerate(hours), lambda place: hour_start(place[1]) - place[0] * HOUR_MS):
+        some = [hour for _, hour in run]
+        first, last = some[0], some[-1]
+        end = last.removeprefix(first[:11])
+        yield first if first == last else f"{first} to {end}"
 
 
 def instant_text(instant: int) -> str:

@@ -4,7 +4,7 @@ replays/run=000042/commit=<id>/….parquet   what was planned, a commit of that 
 replayed/000042                            how far it has been sent
 """
 
-from pipeline.commits import MANIFESTS, Manifest, hour_of, read_manifests
+from pipeline.commits import MANIFESTS, Manifest, name_of, read_manifests
 from pipeline.files import listed
 
 REPLAYS, CHECKPOINTS = "replays", "replayed"
@@ -20,7 +20,7 @@ def run_of(manifest: Manifest) -> str:
 
 def runs_since(root: str, moment: int) -> list[Manifest]:
     """Those that were planned since then (UNIX milliseconds), in order."""
-    names = map(hour_of, sorted(listed(root, f"{MANIFESTS}/{REPLAYS}")))
+    names = map(name_of, sorted(listed(root, f"{MANIFESTS}/{REPLAYS}")))
     return [run for run in read_manifests(root, list(names)) if (run.sealed_at or 0) >= moment]
 
 

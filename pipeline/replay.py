@@ -27,14 +27,14 @@ from clarion.decisions import NotificationDecision, Wanted
 from clarion.messages import EnvelopeMessage, PushMessage, Recipient, RemainderMessage
 from clarion.networks import network
 from clarion.sqs import SqsMessage
-from pipeline.claims import LOOKED_BACK_MS
 from pipeline.commits import Manifest, commit, new_commit
 from pipeline.files import joined, read_text, write_text
 from pipeline.findings import REPAIRABLE
 from pipeline.lake import EventLake, named
-from pipeline.period import Period
+from pipeline.period import Period, arrivals
 from pipeline.plans import CHECKPOINTS, REPLAYS, next_run, run_name, run_of, runs_since
-from pipeline.schemas import PLAN, EventKind
+from pipeline.schemas import PLAN, EventKind, in_spark
+from pipeline.snapshots import CLAIMED_BACK_MS
 from pipeline.verify import fetched
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ ENVELOPES = "envelopes"
 BATCH = sqs.ENTRIES
 _DONE = "done"
 _WHO = ("receipt", "subscription_id")
-_BUILT = "receipt string, subscription_id string, route string, message string"
-_ARROW = pa.schema([(name, pa.string()) for name in ("receipt", "subscription_id", "route", "message")])
+_BUILT = pa.schema([(name, pa.string()) for name in ("receipt", "subscription_id", "route", "message")])
 
 
 class ReplayStopped(Exception):  # noqa: N818 - it says what has happened
@@ -74,7 +73,7 @@ def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, d
     # Without the reconciliation behind it, which every step below would plan and describe once more.
     lost = differences.where(repairable & F.col("subscription_id").isNotNull()).localCheckpoint()
     new = lost.join(lake.plans(period.start).select(*_WHO), on=list(_WHO), how="leftanti").persist()
-    since = Period(period.start, now)
+    since = arrivals(period, now)
     observed = lake.read(EventKind.OBSERVED, since).select("receipt", "network", "observed_at", "raw", "location")
     envelopes = observed.join(new, on="receipt", how="leftsemi").dropDuplicates(["receipt"])
     queued = lake.read(EventKind.NOTIFICATION, since).where(F.col("decision") == NotificationDecision.QUEUED)
@@ -84,7 +83,7 @@ def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, d
     rows = whole.select(
         *_WHO, *_CARRIED, "network", "raw", "location", "observed_at", F.coalesce("begun", F.lit(False)).alias("begun"),
         first.alias("first"), F.lit(now).alias("now"),
-    ).mapInArrow(partial(_build_batches, oversize=lake.oversize), _BUILT)  # fmt: skip
+    ).mapInArrow(partial(_build_batches, oversize=lake.oversize), in_spark(_BUILT))  # fmt: skip
     ordered = rows.orderBy("receipt", "subscription_id").withColumn("place", F.monotonically_increasing_id())
     planned = ordered.select(*PLAN.names).persist()
     counts = planned.agg(F.count("*"), F.count("message"), F.count(F.when(F.col("route") == "", 1))).first()
@@ -104,7 +103,7 @@ def _build_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> I
         rows = batch.to_pylist()
         raws = fetched(oversize, (row["raw"] for row in rows), (row["location"] for row in rows))
         built = [_built(row, raw) for row, raw in zip(rows, raws, strict=True)]
-        yield pa.RecordBatch.from_pylist(built, schema=_ARROW)
+        yield pa.RecordBatch.from_pylist(built, schema=_BUILT)
 
 
 def _built(row: Mapping[str, Any], raw: bytes | None) -> dict[str, object]:
@@ -161,7 +160,7 @@ def send(  # noqa: PLR0913 - each by name
 
 def unfinished(root: str, now: int) -> list[Manifest]:
     """But for those of so long ago that match may know none of the claims any more: it would push all of it again."""
-    return [run for run in runs_since(root, now - LOOKED_BACK_MS) if _checkpoint(root, run_of(run)) != _DONE]
+    return [run for run in runs_since(root, now - CLAIMED_BACK_MS) if _checkpoint(root, run_of(run)) != _DONE]
 
 
 def _messages(lake: EventLake, run: Manifest, routes: Sequence[str]) -> Iterator[tuple[int, str, str]]:

@@ -10,11 +10,12 @@ from pyspark.sql import functions as F
 from clarion import own_pushes
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from pipeline.commits import read_manifest
-from pipeline.funnel import hour_of, notifications, within
+from pipeline.decided import decided_once
+from pipeline.funnel import full_hour, notifications, within
 from pipeline.judged import JUDGED
 from pipeline.known import known
 from pipeline.lake import EventLake, differences_name
-from pipeline.period import HOUR_MS, Period
+from pipeline.period import HOUR_MS, Period, arrivals
 from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
 from pipeline.rules import in_force
 from pipeline.schemas import DIFFERENCE, EventKind
@@ -70,6 +71,8 @@ PER_DECISION = {
     "push/stale": _RECORDED,
     "push/subscription_gone": _LOOKED_UP,
     "push/misconfigured": Units(reads=0.5, sent=1, records=1),
+    # By the way of a command, whose price is the request's.
+    "push/received": _RECORDED,
 }
 """What each decision costs, by stage, as the ledger of docs/cost.md has it: the tables, what is sent on, and the events.
 
@@ -83,10 +86,10 @@ def report(lake: EventLake, period: Period, now: int) -> dict[str, pa.Table]:
 
     Only if `reconcile` has been run for this period there are `differences`, `examples` and those of `pipeline.judged`.
     """
-    since = Period(period.start, now)
-    envelopes = once(lake.read(EventKind.ENVELOPE, since), "receipt").where(period.has(F.col("at"))).persist()
+    since = arrivals(period, now)
+    envelopes = last_decisions(lake.read(EventKind.ENVELOPE, since)).where(period.has(F.col("at"))).persist()
     decided = lake.read(EventKind.NOTIFICATION, since)
-    notified = once(decided, "receipt", "subscription_id").where(period.has(F.col("at"))).persist()
+    notified = decided_once(decided).where(period.has(F.col("at"))).persist()
     tried = lake.read(EventKind.PUSH, since).dropDuplicates(["receipt", "subscription_id", "attempt", "decision"])
     pushes = tried.where(period.has(F.col("at"))).persist()
     judged = read_manifest(lake.root, differences_name(period))
@@ -114,15 +117,15 @@ def report(lake: EventLake, period: Period, now: int) -> dict[str, pa.Table]:
     return collected
 
 
-def once(rows: DataFrame, *key: str) -> DataFrame:
-    """The last row of each key: a redelivered decision is one decision."""
-    whole = F.max_by(F.struct(*(F.col(name) for name in rows.columns)), "at").alias("last")
-    return rows.groupBy(*key).agg(whole).select("last.*")
+def last_decisions(envelopes: DataFrame) -> DataFrame:
+    """The last of each receipt."""
+    whole = F.max_by(F.struct(*envelopes.columns), "at").alias("last")
+    return envelopes.groupBy("receipt").agg(whole).select("last.*")
 
 
 def by_hour(found: DataFrame, period: Period) -> DataFrame:
     """`hour, difference, network, count`."""
-    dated = found.withColumn("at", within(period)).select(hour_of(), "difference", "network")
+    dated = found.withColumn("at", within(period)).select(full_hour(), "difference", "network")
     return dated.groupBy("hour", "difference", "network").count().orderBy("hour", "difference", "network")
 
 
@@ -140,7 +143,7 @@ def latency(pushes: DataFrame, *by: str) -> DataFrame:
     own = F.coalesce("purpose", F.lit("")).isin(*map(str, own_pushes.BODIES))
     delivered = pushes.where((F.col("decision") == PushDecision.DELIVERED) & ~own)
     values = [F.percentile_approx("latency_ms", share, _ACCURACY).alias(name) for name, share in PERCENTILES.items()]
-    dated = delivered.select(hour_of(), "channel", "latency_ms")
+    dated = delivered.select(full_hour(), "channel", "latency_ms")
     return dated.groupBy(*by, "channel").agg(*values, F.count("*").alias("count")).orderBy(*by, "channel")
 
 
@@ -149,7 +152,7 @@ def drops(envelopes: DataFrame, notified: DataFrame, pushes: DataFrame) -> DataF
     parts = (
         (envelopes, "envelope", [EnvelopeDecision.MATCHED]),
         (notified, "notification", [NotificationDecision.QUEUED]),
-        (pushes, "push", [PushDecision.DELIVERED, PushDecision.RETRY]),
+        (pushes, "push", [PushDecision.DELIVERED, PushDecision.RECEIVED, PushDecision.RETRY]),
     )
     ended = (_ended(rows, stage, [str(word) for word in passed]) for rows, stage, passed in parts)
     return reduce(DataFrame.unionByName, ended).groupBy("stage", "decision", "reason").count().orderBy(F.desc("count"))
@@ -158,7 +161,7 @@ def drops(envelopes: DataFrame, notified: DataFrame, pushes: DataFrame) -> DataF
 def dead_tokens(pushes: DataFrame) -> DataFrame:
     """`hour, channel, subscriptions` whose token turned out to be dead."""
     gone = pushes.where(F.col("decision") == PushDecision.TOKEN_GONE)
-    dated = gone.select(hour_of(), "channel", "subscription_id")
+    dated = gone.select(full_hour(), "channel", "subscription_id")
     counted = dated.groupBy("hour", "channel").agg(F.countDistinct("subscription_id").alias("subscriptions"))
     return counted.orderBy("hour", "channel")
 

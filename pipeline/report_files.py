@@ -6,12 +6,13 @@ reports/from=<start>/to=<end>/report.html              the page of the last comm
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
 
 from pipeline import small_tables
-from pipeline.commits import read_manifest, update
+from pipeline.commits import CommitConflict, Manifest, commit, new_commit, read_manifest, update
 from pipeline.files import joined, swap_text
 from pipeline.period import DAY_MS, Period
 from pipeline.summary import Tables
@@ -32,18 +33,31 @@ def write_tables(root: str, period: Period, tables: Mapping[str, pa.Table]) -> s
     """Commit them in the place of an earlier report; returns the commit."""
     name = report_name(period)
     files = small_tables.write_tables(root, name, tables)
-    return update(root, name, lambda known: replace(known, kinds=files)).commit
+    return update(root, name, lambda known: replace(known, kinds=files, sealed_at=None, seen={})).commit
 
 
-def write_page(root: str, period: Period, commit: str, html: str) -> None:
-    """Replace the page by that of a commit, unless another commit has come first: whoever made that writes its own."""
+def write_page(root: str, period: Period, made: str, html: str, judged: Manifest | None = None) -> None:
+    """Replace the page by that of the commit `made`, unless another has come first: whoever made that writes its own.
+
+    Once it is there, it is noted of which of the period's differences it is: those of `judged`.
+    """
 
     def unless_overtaken(_: str | None = None) -> str | None:
         last = read_manifest(root, report_name(period))
-        return html if last and last.commit == commit else None
+        return html if last and last.commit == made else None
 
     while unless_overtaken() and not swap_text(joined(root, page_path(period)), unless_overtaken):
         pass
+    last = read_manifest(root, report_name(period))
+    if last and judged:
+        with suppress(CommitConflict):
+            commit(root, replace(last, commit=new_commit(), sealed_at=judged.sealed_at, seen=judged.seen), made)
+
+
+def is_written(root: str, period: Period, judged: Manifest) -> bool:
+    """Whether there is a page of these differences, and not only of earlier ones."""
+    last = read_manifest(root, report_name(period))
+    return last is not None and last.sealed_at is not None and last.seen == judged.seen
 
 
 def read_tables(root: str, period: Period) -> Tables | None:

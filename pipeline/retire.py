@@ -49,7 +49,7 @@ class RetireAfter:
     idle: int = 180
 
 
-def listed(lake: EventLake, now: int, after: RetireAfter) -> DataFrame:
+def useless(lake: EventLake, now: int, after: RetireAfter) -> DataFrame:
     """`subscription_id, client_id, status, why, since`: what to retire, and since when it has been of no use."""
     states = known(lake, EventKind.SUBSCRIPTION, now, now)
     latest = latest_subscriptions(states).where(F.col("status") != REMOVED).drop("ruled_at")

@@ -12,11 +12,12 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, BooleanType, StringType, StructField, StructType
 
+from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus, Wanted
 from clarion.networks import Rule, network
 from pipeline.period import FOREVER
+from pipeline.schemas import in_spark
 from pipeline.verify import fetched
 
 REMOVED = "removed"
@@ -25,22 +26,19 @@ HOT_RULES = 100_000
 SALTS = 16
 BROADCAST_KEYS = 200_000
 """Keys of 65 bytes: some 20 MB in each executor."""
+NUMBERS = 10 * BROADCAST_KEYS
+"""Rows of a few numbers: as many bytes for each as it takes them to be found, some 100 MB."""
 CONDITION = ("condition", "condition_digest")
+_MOST_KEYS = 1 << 32
+"""More than an envelope can have."""
 
 REFUSALS = tuple(str(wanted) for wanted in Wanted if not wanted.pushes)
 """The answers that are decisions, too."""
 
 _WHO = ("receipt", "subscription_id")
 _QUESTION = ("receipt", "key", "condition", "secret")
-_SAME = ("network", "envelope_id", "sender", "client_id", "channel", "about")
-_ANSWERS = StructType([
-    StructField("receipt", StringType()),
-    StructField("key", BinaryType()),
-    StructField("condition", BinaryType()),
-    StructField("secret", BooleanType()),
-    StructField("answers", ArrayType(StringType())),
-])  # fmt: skip
-_ARROW = pa.schema([
+_SAME = ("network", "envelope_id", "sender", "keys", "client_id", "about")
+_ANSWERS = pa.schema([
     ("receipt", pa.string()),
     ("key", pa.binary()),
     ("condition", pa.binary()),
@@ -105,14 +103,24 @@ def latest_subscriptions(changes: DataFrame) -> DataFrame:
 
 
 def named(rules: DataFrame, envelopes: DataFrame) -> DataFrame:
-    """The rules that name a key of some envelope: of all rules there are, usually few."""
-    keys = envelopes.select(F.explode("keys").alias("key")).distinct().persist()
-    return rules.join(broadcast_if_few(keys), on="key", how="leftsemi")
+    """The rules that name a key of some envelope, by 64 bits of hash: of all rules there are, usually few."""
+    keys = envelopes.select(F.explode("keys").alias("key")).select(F.xxhash64("key").alias("hash")).distinct().persist()
+    return rules.join(broadcast_if_few(keys, NUMBERS), on=F.xxhash64("key") == F.col("hash"), how="leftsemi")
 
 
-def broadcast_if_few(rows: DataFrame) -> DataFrame:
+def broadcast_if_few(rows: DataFrame, most: int = BROADCAST_KEYS) -> DataFrame:
     """`rows` are counted first: they are cheap to read again, or kept."""
-    return F.broadcast(rows) if rows.count() <= BROADCAST_KEYS else rows
+    return F.broadcast(rows) if rows.count() <= most else rows
+
+
+def in_force_at(grace_ms: int) -> Column:
+    """Whether a rule was in force when its envelope was decided, or `grace_ms` around that."""
+    return (F.col("since") < F.col("last_at") + grace_ms) & (F.col("until") > F.col("first_at") - grace_ms)
+
+
+def is_alive(grace_ms: int) -> Column:
+    """Whether an envelope had not expired when it was decided, or not `grace_ms` before."""
+    return F.col("expires_at") * 1000 > F.col("first_at") - grace_ms
 
 
 def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: int = HOT_RULES) -> DataFrame:
@@ -129,6 +137,7 @@ def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: i
         "network",
         "envelope_id",
         "sender",
+        "keys",
         "plain",
         "may",
         "about",
@@ -137,16 +146,15 @@ def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: i
         F.posexplode("keys").alias("place", "key"),
     )
     left, right = salted(exploded, rules, hot_rules)
-    overlap = (F.col("since") < F.col("last_at") + grace_ms) & (F.col("until") > F.col("first_at") - grace_ms)
     throughout = (F.col("since") <= F.col("first_at") - grace_ms) & (F.col("until") > F.col("last_at") + grace_ms)
     condition, secret = F.coalesce("condition", F.lit(b"")), F.col("condition_digest").isNotNull()
-    matched = left.join(right, on=["key", "salt"], how="inner").where(overlap)
+    matched = left.join(right, on=["key", "salt"], how="inner").where(in_force_at(grace_ms))
     return matched.select(
         *_WHO,
         *_SAME,
+        "channel",
         "first_at",
         "place",
-        "key",
         condition.alias("condition"),
         secret.alias("secret"),
         F.when(secret, F.col("may")).when(condition == F.lit(b""), F.array(F.get("plain", "place"))).alias("answers"),
@@ -173,15 +181,15 @@ def with_answers(matched: DataFrame, observed: DataFrame, oversize: str | None) 
     `observed` is the lake's kind. Its bytes are read once more, of those envelopes alone that a condition is about.
     """
     rules = F.collect_set(F.struct("key", "condition", "secret")).alias("rules")
-    unanswered = matched.where(F.col("answers").isNull()).drop("answers")
+    unanswered = matched.where(F.col("answers").isNull()).drop("answers").withColumn("key", F.get("keys", "place"))
     asking = unanswered.groupBy("receipt").agg(F.min("first_at").alias("decided_at"), rules).persist()
     if asking.isEmpty():
         return matched
     rows = observed.select("receipt", "network", "raw", "location").join(broadcast_if_few(asking), on="receipt")
-    answers = rows.mapInArrow(partial(answer_batches, oversize=oversize), _ANSWERS)
+    answers = rows.mapInArrow(partial(answer_batches, oversize=oversize), in_spark(_ANSWERS))
     once = answers.dropDuplicates(list(_QUESTION))
     answered = unanswered.join(once, on=list(_QUESTION), how="left")
-    return matched.where(F.col("answers").isNotNull()).unionByName(answered)
+    return matched.where(F.col("answers").isNotNull()).unionByName(answered.select(matched.columns))
 
 
 def expected(answered: DataFrame) -> DataFrame:
@@ -191,23 +199,28 @@ def expected(answered: DataFrame) -> DataFrame:
     force comes before what may have been. `certain` says that a rule was surely in force that pushes or, its condition
     being secret, may push. If none may push, `refusal` says why not. `refusals` are there if it depends on a secret
     alone: then any of these decisions may be right as well.
+
+    All that is aggregated are numbers and flags: of these Spark keeps a table of hashes, and of anything else it sorts
+    the rows. They are spread by receipt, as the decisions are, with which they are compared.
     """
-    pushing = F.array(*(F.lit(str(wanted)) for wanted in Wanted if wanted.pushes))
+    pushing = _array(wanted for wanted in Wanted if wanted.pushes)
     may_push, pushes = F.arrays_overlap("answers", pushing), F.size(F.array_except("answers", pushing)) == 0
-    answer = F.when(F.size("answers") == 1, F.col("answers")[0])
-    by_rank = F.create_map(*(F.lit(part) for wanted in Wanted for part in (str(wanted), wanted.rank)))
     usefulness = F.when(pushes, 0).when(may_push, 1).otherwise(2)
+    best = F.min((2 * usefulness + (~F.col("certain")).cast("int")) * _MOST_KEYS + F.col("place"))
+    rank = F.when(F.size("answers") == 1, number_of(Wanted, F.col("answers")[0])).otherwise(-1)
     given = (F.when(F.max(F.array_contains("answers", word)), word) for word in REFUSALS)
     refusals = F.array_compact(F.array(*given))
     secret_decides = F.max(may_push & ~pushes) & ~F.max(pushes & F.col("certain"))
-    return answered.groupBy(*_WHO).agg(
-        *(F.any_value(name).alias(name) for name in _SAME),
-        F.min_by("key", F.struct(usefulness, ~F.col("certain"), "place")).alias("key"),
-        F.min_by(answer, F.when(pushes, F.struct(by_rank[answer], "place"))).alias("wanted"),
+    each = answered.repartition("receipt").groupBy(*_WHO, *_SAME)
+    found = each.agg(
+        word_of(Channel, F.min(number_of(Channel, F.col("channel")))).alias("channel"),
+        (best % _MOST_KEYS).cast("int").alias("place"),
+        word_of(Wanted, F.min(F.when(pushes, rank))).alias("wanted"),
         F.max(may_push & F.col("certain")).alias("certain"),
         F.when(~F.max(may_push), F.concat_ws(" or ", refusals)).alias("refusal"),
         F.when(secret_decides, refusals).alias("refusals"),
     )
+    return found.withColumn("key", F.get("keys", "place")).drop("keys", "place")
 
 
 def answer_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> Iterator[pa.RecordBatch]:
@@ -215,7 +228,7 @@ def answer_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> I
         rows = batch.to_pylist()
         raws = fetched(oversize, (row["raw"] for row in rows), (row["location"] for row in rows))
         found = [answer for row, raw in zip(rows, raws, strict=True) if raw for answer in _answers(row, raw)]
-        yield pa.RecordBatch.from_pylist(found, schema=_ARROW)
+        yield pa.RecordBatch.from_pylist(found, schema=_ANSWERS)
 
 
 def _answers(row: dict[str, object], raw: bytes) -> Iterator[dict[str, object]]:
@@ -230,6 +243,19 @@ def _answers(row: dict[str, object], raw: bytes) -> Iterator[dict[str, object]]:
         known = Rule(rule["key"], rule["condition"])
         answers = shown_by.may_want(envelope) if rule["secret"] else [shown_by.wants(envelope, known, at)]
         yield {"receipt": row["receipt"], **rule, "answers": [str(wanted) for wanted in answers]}
+
+
+def number_of(words: Iterable[str], word: Column) -> Column:
+    """The place of a word among `words`, from 0."""
+    return (F.array_position(_array(words), word) - 1).cast("int")
+
+
+def word_of(words: Iterable[str], number: Column) -> Column:
+    return F.get(_array(words), number)
+
+
+def _array(words: Iterable[str]) -> Column:
+    return F.array(*(F.lit(str(word)) for word in words))
 
 
 def _in_order() -> tuple[Column, ...]:

@@ -1,5 +1,7 @@
 """The rows of the lake as Spark knows them. docs/lake.md describes them for people, `pipeline.columns` for all others."""
 
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -14,7 +16,7 @@ from pyspark.sql.types import (
 
 from pipeline.columns import COLUMNS, EventKind, Type
 
-__all__ = ["DIFFERENCE", "PLAN", "RULE", "SCHEMAS", "VERSION", "EventKind"]
+__all__ = ["DIFFERENCE", "PLAN", "RULE", "SCHEMAS", "VERSION", "EventKind", "in_spark"]
 
 VERSION = 1
 _TEXT, _LONG, _BYTES = StringType(), LongType(), BinaryType()
@@ -36,6 +38,11 @@ SCHEMAS = {
     kind: StructType([StructField(each.name, _TYPES[each.type], nullable=not each.needed) for each in columns])
     for kind, columns in COLUMNS.items()
 }
+
+
+def in_spark(schema: pa.Schema) -> StructType:
+    """The columns that a task of Python gives, for `mapInArrow`."""
+    return from_arrow_schema(schema)
 
 
 def _field(name: str, kind: DataType, *, needed: bool = True) -> StructField:

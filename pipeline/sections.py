@@ -12,7 +12,7 @@ from pipeline.layout import (
     ReportTable,
     Section,
     bars_by_hour,
-    hours_of,
+    full_hours,
     lines_by_hour,
     series_by_hour,
     table_by_hour,
@@ -63,7 +63,7 @@ def week(days: Sequence[tuple[int, Summary | None]]) -> Section:
     title, other = "Differences, by day", "Delivered of wanted, by day, in %"
     bars = charts.bars(title, axis, names, [ChartSeries("differences", "c4", wrong)])
     line = charts.lines(other, axis, names, [ChartSeries("delivered", "c1", shares)], (low, 100))
-    head = ("day", "delivered of wanted", "share", "differences", "hours unjudged")
+    head = ("day", "delivered of wanted", "share", "differences", "hours incomplete")
     rows = [[f"{utc(start):%m-%d}", *_figures(found)] for start, found in days]
     table = ReportTable("The last seven days", head, rows, words=0)
     text = "From the reports of these days. A day without one is missing, not healthy."
@@ -119,7 +119,7 @@ def _latency(tables: Tables, period: Period) -> Section:
 
 
 def _slowest(rows: Sequence[Row], name: str, period: Period) -> list[float | None]:
-    return [max((row[name] for row in rows if row["hour"] == hour), default=None) for hour in hours_of(period)]
+    return [max((row[name] for row in rows if row["hour"] == hour), default=None) for hour in full_hours(period)]
 
 
 def _drops(tables: Tables) -> Section:
@@ -154,7 +154,7 @@ def _rules(tables: Tables, period: Period) -> Section:
     counts = {row["hour"]: row["rules"] for row in tables["rules"]}
     if not any(counts.values()):
         return Section("Rules in force", "None.")
-    series = [ChartSeries("rules", "c3", [counts.get(hour) for hour in hours_of(period)])]
+    series = [ChartSeries("rules", "c3", [counts.get(hour) for hour in full_hours(period)])]
     title = "Rules in force at each full hour"
     ends = int(0.95 * min(counts.values())), max(counts.values())
     plot = lines_by_hour(title, series, period, ends)
@@ -181,7 +181,7 @@ def _figures(found: Summary | None) -> list[str]:
     wanted, delivered = (found.reached[stage] for stage in ("wanted", "delivered"))
     differences = "not compared" if found.wrong is None else f"{sum(found.wrong.values()):,}"
     share = percent(delivered, wanted) if wanted else "-"
-    return [f"{delivered:,} of {wanted:,}", share, differences, f"{found.unjudged} of {found.hours}"]
+    return [f"{delivered:,} of {wanted:,}", share, differences, f"{found.incomplete} of {found.hours}"]
 
 
 def _delivered_share(found: Summary | None) -> float | None:

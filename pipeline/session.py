@@ -9,15 +9,14 @@ from pyspark.sql import SparkSession
 
 COMMON = {
     "spark.sql.session.timeZone": "UTC",
-    # A job rewrites the hours that it worked on and no others.
+    # `generate` replaces the hours of the stream that it writes, and no others.
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # Statements have up to 1 MB: a batch is bounded by its bytes as well as by its rows.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
-    "spark.sql.execution.pythonUDF.arrow.enabled": "true",
-    "spark.sql.parquet.compression.codec": "zstd",
     # What a job keeps on the disks.
     "spark.rdd.compress": "true",
+    # What is spread by receipt is joined by receipt and subscription as it lies.
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
     # Each column would be told its line of the code, for errors: ten calls of the JVM instead of one.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }

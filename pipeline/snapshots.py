@@ -5,34 +5,21 @@
 `pipeline.known` keeps those of what is in force, `pipeline.claims` those of claims.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
-from functools import partial
-from itertools import chain
+from operator import attrgetter
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
-
-from pipeline.columns import file_name
-from pipeline.commits import (
-    MANIFESTS,
-    DataFile,
-    Manifest,
-    data_folder,
-    manifest_path,
-    new_commit,
-    read_manifest,
-    read_manifests,
-    update,
-    write_parquet,
-)
+from clarion.claims import LONGEST
+from pipeline.commits import MANIFESTS, Manifest, manifest_path, read_manifest, read_manifests
 from pipeline.files import listed, remove
-from pipeline.lake import EventLake
-from pipeline.period import DAY_MS, SNAPSHOT_DAYS, Period, hour_path, hour_start
+from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, SNAPSHOT_DAYS, Period, hour_path, hour_start
 
-SNAPSHOTS = "snapshots"
-_WRITTEN = "path string, lines long, bytes long, digest string"
+SNAPSHOTS, CLAIMS = "snapshots", "claims"
+"""The folder, and the name of the snapshots of claims; those of what is in force have the names of their kinds."""
+GRACE_MS = HOUR_MS
+"""A snapshot ends so long before what is judged by it: of what ended shortly before, it knows nothing more."""
+LATE_FILES_MS = 2 * DAY_MS
+"""An hour that a snapshot has read may change so long after it: Firehose writes again what it failed to for a day."""
+CLAIMED_BACK_MS = LONGEST * 1000 + LATEST_MS
+"""An envelope that was observed before that is claimed no more, though it may have been decided late."""
 
 
 def day_of(instant: int) -> Period:
@@ -60,20 +47,9 @@ def made_at(root: str, name: str, day: Period) -> int:
     return (found.sealed_at or 0) if found else 0
 
 
-def read_days(lake: EventLake, name: str, schema: StructType, days: Iterable[Period]) -> DataFrame:
-    """The rows of all these days' snapshots."""
-    found = read_manifests(lake.root, [snapshot_name(name, day) for day in days])
-    return lake.read_files(f"{SNAPSHOTS}/{name}", schema, [file for each in found for file in each.files])
-
-
-def write_day(lake: EventLake, name: str, day: Period, rows: DataFrame, now: int) -> int:
-    """Commit a day's snapshot, in the place of an earlier one, with files in the order of the partitions of `rows`."""
-    home = snapshot_name(name, day)
-    write = partial(_write_batches, root=lake.root, folder=data_folder(name, home, new_commit()))
-    written = rows.toDF(*map(file_name, rows.columns)).mapInArrow(write, _WRITTEN).collect()
-    files = tuple(DataFile(*row) for row in written)
-    update(lake.root, home, lambda known: replace(known, sealed_at=now, kinds={home: files}))
-    return sum(file.lines for file in files)
+def last_before(root: str, name: str, instant: int) -> Period | None:
+    """The last day that had ended by then and has a snapshot."""
+    return max((day for day in snapshot_days(root, name) if day.end <= instant), key=attrgetter("end"), default=None)
 
 
 def prune(root: str, name: str, now: int, *, monthly: bool) -> None:
@@ -85,9 +61,3 @@ def prune(root: str, name: str, now: int, *, monthly: bool) -> None:
     over = [each for each in old if not (monthly and each.endswith("-01"))]
     remove(root, [file.path for each in read_manifests(root, over) for file in each.files])
     remove(root, map(manifest_path, over))
-
-
-def _write_batches(batches: Iterable[pa.RecordBatch], root: str, folder: str) -> Iterator[pa.RecordBatch]:
-    rows = (batch for batch in batches if batch.num_rows)
-    if first := next(rows, None):
-        yield pa.RecordBatch.from_pylist([asdict(write_parquet(root, folder, chain([first], rows)))])

@@ -8,12 +8,10 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from pipeline.period import DAY_MS
+from pipeline.period import LATEST_MS
 from pipeline.rules import REMOVED, broadcast_if_few, rule_changes
 from pipeline.schemas import RULE, SCHEMAS, EventKind
 
-LATEST_MS = 15 * DAY_MS
-"""No line arrives later than this after its time: a queue keeps it for 14 days."""
 STATES: dict[EventKind, StructType] = {
     EventKind.SUBSCRIPTION: StructType([*SCHEMAS[EventKind.SUBSCRIPTION].fields, StructField("ruled_at", LongType())]),
     EventKind.RULES: StructType([

@@ -38,7 +38,7 @@ MEANING = {
 class DayVerdict(StrEnum):
     WRONG = "wrong"
     NOT_COMPARED = "not compared"
-    UNJUDGED = "not judged"
+    INCOMPLETE = "incomplete"
     PROVISIONAL = "provisional"
     EMPTY = "empty"
     HEALTHY = "healthy"
@@ -48,22 +48,19 @@ _SEALED = "Each of the {hours} hours of arrival is sealed, and "
 _GROUNDS = {
     DayVerdict.WRONG: f"{_SEALED}reconcile found no other difference.",
     DayVerdict.NOT_COMPARED: "Run reconcile, or daily, for this period first.",
-    DayVerdict.UNJUDGED: "No difference was found in what is there. What is missing from the lake can't be compared.",
+    DayVerdict.INCOMPLETE: "No difference was found in what is there. What is missing from the lake can't be compared.",
     DayVerdict.PROVISIONAL: "Provisional: {open} of {hours} hours are not over yet.",
     DayVerdict.EMPTY: f"{_SEALED}no envelope was decided in any.",
     DayVerdict.HEALTHY: f"{_SEALED}reconcile found no difference.",
 }
-_MORE = (
-    "{unjudged} of {hours} hours can't be judged. More may be wrong than is known, and replay sends nothing until the "
-    "lake has all of them."
-)
+_MORE = "More may be wrong than is known, or less, and replay sends nothing until the lake has all of these hours."
 
 
 @dataclass(frozen=True)
 class Summary:
     """`wrong` counts the differences of each kind, the most frequent first; None if nobody has compared.
 
-    `unjudged` are those of the `hours` of which the lake doesn't have everything, `open` those that were judged though
+    `incomplete` are those of the `hours` of which the lake doesn't have everything, `open` those that were judged though
     more may arrive. Of `secret` notifications, by network, a secret condition alone says what was right.
     """
 
@@ -71,18 +68,18 @@ class Summary:
     envelopes: int
     wrong: Mapping[Difference, int] | None
     hours: int
-    unjudged: int
+    incomplete: int
     open: int
     secret: Mapping[str, int]
 
     @property
     def verdict(self) -> DayVerdict:
-        if self.wrong:
-            return DayVerdict.WRONG
         if self.wrong is None:
             return DayVerdict.NOT_COMPARED
-        if self.unjudged:
-            return DayVerdict.UNJUDGED
+        if self.incomplete:
+            return DayVerdict.INCOMPLETE
+        if self.wrong:
+            return DayVerdict.WRONG
         if self.open:
             return DayVerdict.PROVISIONAL
         return DayVerdict.HEALTHY if self.envelopes or self.reached["asked"] else DayVerdict.EMPTY
@@ -95,8 +92,8 @@ class Summary:
                 return f"{notifications(count)} {WRONG[kind]}"
             case DayVerdict.NOT_COMPARED:
                 return "Not reconciled: nobody knows what is missing"
-            case DayVerdict.UNJUDGED:
-                return f"{self.unjudged} of {self.hours} hours can't be judged"
+            case DayVerdict.INCOMPLETE:
+                return f"{self.incomplete} of {self.hours} hours can't be judged"
             case DayVerdict.PROVISIONAL:
                 return "Nothing went wrong so far"
             case DayVerdict.EMPTY:
@@ -107,18 +104,19 @@ class Summary:
     @property
     def beside(self) -> str:
         """What else was found than the headline says; empty if that is all."""
-        others = [f"{count:,} {WRONG[kind]}" for kind, count in (self.wrong or {}).items()][1:]
+        found = [f"{count:,} {WRONG[kind]}" for kind, count in (self.wrong or {}).items()]
+        others = found[1:] if self.verdict is DayVerdict.WRONG else found
         return f"And {', '.join(others)}." if others else ""
 
     @property
     def grounds(self) -> str:
         """What the verdict rests on, or what is still open."""
         words = _GROUNDS[self.verdict]
-        if self.wrong and (self.unjudged or self.open):
-            words = _MORE if self.unjudged else _GROUNDS[DayVerdict.PROVISIONAL]
+        if self.wrong and (self.incomplete or self.open):
+            words = _MORE if self.incomplete else _GROUNDS[DayVerdict.PROVISIONAL]
         if self.verdict is DayVerdict.HEALTHY and self.reached["delivered"] < self.reached["wanted"]:
             words += " What was not delivered was refused by its provider, or its token was dead."
-        return words.format(hours=self.hours, unjudged=self.unjudged, open=self.open)
+        return words.format(hours=self.hours, incomplete=self.incomplete, open=self.open)
 
     @property
     def repairable(self) -> int:
@@ -145,7 +143,7 @@ def summarise(tables: Tables) -> Summary:
         envelopes=sum(row["count"] for row in tables["cost"] if row["stage"] == "envelope"),
         wrong=_wrong(tables["differences"]) if "differences" in tables else None,
         hours=len(hours),
-        unjudged=sum(row["problem"] is not None for row in hours),
+        incomplete=sum(row["problem"] is not None for row in hours),
         open=sum(row["problem"] is None and row["sealed_at"] is None for row in hours),
         secret={row["network"]: row["notifications"] for row in tables.get("secret", ())},
     )

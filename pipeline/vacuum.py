@@ -6,7 +6,7 @@ from itertools import chain
 
 from pyarrow import fs
 
-from pipeline.commits import MANIFESTS, home, hour_of, read_manifests, write_links
+from pipeline.commits import MANIFESTS, home, name_of, read_manifests, write_links
 from pipeline.files import listed, remove
 from pipeline.period import DAY_MS
 
@@ -26,25 +26,25 @@ def vacuum(root: str, kinds: Iterable[str], now: int) -> list[str]:
     tops = sorted({each.partition("/hour=")[0] for each in homes})
     found = chain.from_iterable(listed(root, top).items() for top in tops)
     left = [path for path, info in found if _is_left(path, info, homes, now - KEPT_MS)]
-    for hour, touched in _hours_of(left).items():
+    for hour, touched in _kinds_by_name(left).items():
         write_links(root, hour, touched)
     remove(root, left)
     return left
 
 
-def _hours_of(paths: Iterable[str]) -> Mapping[str, set[str]]:
+def _kinds_by_name(paths: Iterable[str]) -> Mapping[str, set[str]]:
     """The hours, or other names, of data files, with their kinds."""
     kinds: dict[str, set[str]] = defaultdict(set)
     for path in paths:
         kind, _, folder = path.partition("/commit=")[0].partition("/")
-        kinds[hour_of(folder)].add(kind)
+        kinds[name_of(folder)].add(kind)
     return kinds
 
 
 def _settled_homes(root: str, kinds: Sequence[str], until: int) -> dict[str, set[str]]:
     """Folders whose last commit was in the week up to `until`, with the files that count there."""
     found = listed(root, MANIFESTS).items()
-    names = [hour_of(path) for path, info in found if until - LOOKED_BACK_MS <= _written_at(info) < until]
+    names = [name_of(path) for path, info in found if until - LOOKED_BACK_MS <= _written_at(info) < until]
     homes: dict[str, set[str]] = {}
     for manifest in read_manifests(root, names):
         named = {each.path for each in manifest.files}

@@ -1,11 +1,10 @@
 """What contradicts rules, claims and limits, of all that `reconcile` compares.
 
-    comparisons, by pair ──▶ in number ──▶ if they pass ──▶ in time ──▶ in order ──▶ replayed: contradictions
-                             crowded?      wrong anyway?    crowded?                 over a limit?
+    comparisons ──▶ in number ──▶ if they pass ──▶ in time ──▶ in order ──▶ replayed: contradictions
+                    crowded?      wrong anyway?    crowded?                 over a limit?
 
-One stage does it, which sorts anew for each step. The limits are replayed by `pipeline.admit`, for those pairs that may
-have reached one. Most never have as many decisions as a limit lets pass, or never within its window: of them only what
-is wrong anyway goes on.
+One stage does it, which sorts anew for each step. The limits are replayed by `pipeline.admit`, for those pairs that may have reached one. Most never have as
+many decisions as a limit lets pass, or never within its window: of them only what is wrong anyway goes on.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,28 +13,14 @@ from operator import or_
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision
 from clarion.limiter import SKEW
 from pipeline.admit import replay_batches
 from pipeline.findings import Difference
 from pipeline.limits import LimitHistory
+from pipeline.schemas import DIFFERENCE
 
-CONTRADICTIONS = StructType([
-    StructField("receipt", StringType()),
-    StructField("subscription_id", StringType()),
-    StructField("network", StringType()),
-    StructField("envelope_id", BinaryType()),
-    StructField("sender", BinaryType()),
-    StructField("client_id", BinaryType()),
-    StructField("key", BinaryType()),
-    StructField("channel", StringType()),
-    StructField("wanted", StringType()),
-    StructField("at", LongType()),
-    StructField("difference", StringType()),
-    StructField("evidence", StringType()),
-])  # fmt: skip
 COMPARISON = (
     "receipt", "subscription_id", "network", "envelope_id", "sender", "client_id", "key", "channel", "wanted", "at",
     "order", "judged_at", "counted", "full", "overfull", "found", "against", "refusals", "sure", "of_envelope", "judged",
@@ -61,7 +46,7 @@ def contradictions(comparisons: DataFrame, history: LimitHistory) -> DataFrame:
     """Those of `comparisons` (columns `COMPARISON`) where the live system did otherwise than was right."""
     judged = if_they_pass(in_number(comparisons.select(*COMPARISON), history))
     replayed = in_order(in_time(judged, history), history)
-    return replayed.mapInArrow(partial(replay_batches, history=history, names=CONTRADICTIONS.names), CONTRADICTIONS)
+    return replayed.mapInArrow(partial(replay_batches, history=history, names=DIFFERENCE.names), DIFFERENCE)
 
 
 def in_number(comparisons: DataFrame, history: LimitHistory) -> DataFrame:
@@ -84,10 +69,7 @@ def if_they_pass(comparisons: DataFrame) -> DataFrame:
     claims = F.coalesce(
         F.col("found").isin(NotificationDecision.QUEUED, NotificationDecision.RATE_LIMITED), F.lit(False)
     )
-    refused = F.coalesce(F.array_contains("refusals", F.col("found")), F.lit(False))
-    wanted = F.col("judged") & F.col("sure") & F.col("against").isNull()
-    lost = wanted & ~_is_queued() & ~F.col("full") & ~refused
-    shown = comparisons.withColumns({"claims": claims, "lost": lost}).withColumns(
+    shown = comparisons.withColumns({"claims": claims, "lost": _is_lost()}).withColumns(
         {
             "others": F.count_if("claims").over(_whole(of_claim)) - F.col("claims").cast("long"),
             "words": F.collect_set("found").over(_whole(of_claim)),
@@ -165,6 +147,13 @@ def _whole(window: WindowSpec) -> WindowSpec:
 
 def _is_queued() -> Column:
     return F.coalesce(F.col("found") == NotificationDecision.QUEUED, F.lit(False))
+
+
+def _is_lost() -> Column:
+    """Whether it should have been queued, unless another receipt of its claim was."""
+    refused = F.coalesce(F.array_contains("refusals", F.col("found")), F.lit(False))
+    wanted = F.col("judged") & F.col("sure") & F.col("against").isNull()
+    return wanted & ~_is_queued() & ~F.col("full") & ~refused
 
 
 def _unexpected() -> Column:

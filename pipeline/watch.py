@@ -28,7 +28,7 @@ from pipeline.commits import Manifest, update
 from pipeline.compact import compact
 from pipeline.findings import REPAIRABLE, Difference
 from pipeline.lake import EventLake, named
-from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_start
+from pipeline.period import DAY_MS, HOUR_MS, Period, arrivals, hour_path, hour_start, instant_text
 from pipeline.reconcile import reconcile
 from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.snapshots import day_of
@@ -42,6 +42,8 @@ LOSSES = "losses"
 CHECKPOINT = "checkpoints/watch"
 LATE_MS = 15 * 60_000
 """What was judged is judged again for so long, as files may come late; the daily run judges what comes later."""
+AHEAD_MS = 5 * 60_000
+"""So far two clocks may be apart."""
 LONGEST_MS = 6 * HOUR_MS
 """What happened in a longer pause is left to the daily run."""
 CLAIMS_BACK_MS = 2 * DAY_MS
@@ -71,7 +73,10 @@ class Clock(DataSource):
 
 
 class _ClockReader(SimpleDataSourceStreamReader):
-    """An offset is an instant in UNIX milliseconds, up to which all has been judged."""
+    """An offset is an instant in UNIX milliseconds, up to which all has been judged.
+
+    One that is ahead of the time was left by a run whose clock was: nothing would be judged until then. So it raises.
+    """
 
     def __init__(self, until: str | None) -> None:
         self._until = until
@@ -80,7 +85,11 @@ class _ClockReader(SimpleDataSourceStreamReader):
         return {"until": 0}
 
     def read(self, start: Offset) -> tuple[Iterator[tuple[int, int]], Offset]:
-        end = {"until": max(start["until"], int(self._until or time.time_ns() // 1_000_000))}
+        now = int(self._until or time.time_ns() // 1_000_000)
+        if start["until"] > now + AHEAD_MS:
+            came = instant_text(start["until"])
+            raise ValueError(f"{CHECKPOINT} has come to {came}, which is ahead of the time: remove it from the lake")
+        end = {"until": max(start["until"], now)}
         return self.readBetweenOffsets(start, end), end
 
     def readBetweenOffsets(self, start: Offset, end: Offset) -> Iterator[tuple[int, int]]:  # noqa: N802 - Spark's
@@ -171,7 +180,7 @@ def uncompacted(span: Period, period: Period) -> Iterator[Period]:
 
     After a pause these are all since yesterday began, which the daily run may have left: rules of then are in force.
     """
-    start = day_of(span.end - DAY_MS).start if is_after_pause(span) else period.start
+    start = day_of(span.end - DAY_MS).start if is_after_pause(span) else arrivals(period, span.end).start
     for hour in Period(start, span.end).hours():
         yield Period(hour_start(hour), hour_start(hour) + HOUR_MS)
 
@@ -181,7 +190,7 @@ def losses(lake: EventLake, period: Period, now: int, terms: Terms) -> DataFrame
 
     Whether a duplicate is one, a claim from before `CLAIMS_BACK_MS` may say: that is left to the daily run.
     """
-    since = Period(period.start, now)
+    since = arrivals(period, now)
     differences = reconcile(lake, period, now, terms, CLAIMS_BACK_MS).differences
     repairable = differences.where(F.col("difference").isin(*map(str, REPAIRABLE)))
     tried = lake.read(EventKind.PUSH, since).select(*_LOSS)

@@ -23,7 +23,7 @@ COLOURS = {
 class Group:
     """The differences of one kind and network. `examples` are rows of label and text.
 
-    `replay` is the command that repairs them, if that can be done, and `explain` shows each step of the first example.
+    `replay` is the command that repairs them, if that can be done and every hour can be judged, and `explain` shows each step of the first example.
     """
 
     title: str
@@ -67,6 +67,7 @@ def hour_text(instant: int) -> str:
 
 
 def _groups(tables: Tables, about: About) -> Iterator[Group]:
+    complete = not any(row["problem"] for row in tables["hours"])
     counts = Counter[tuple[str, str]]()
     for row in tables["differences"]:
         counts[row["difference"], row["network"]] += row["count"]
@@ -76,7 +77,7 @@ def _groups(tables: Tables, about: About) -> Iterator[Group]:
             title=f"{count:,} {WRONG[kind]}: {network}",
             meaning=MEANING[kind],
             when=when(_of(tables["differences"], difference, network)),
-            replay=about.replay(difference=difference) if kind in REPAIRABLE else None,
+            replay=about.replay(difference=difference) if kind in REPAIRABLE and complete else None,
             explain=about.explain(found[0]["receipt"]) if found else None,
             examples=[_example(row) for row in found],
         )

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 ROOT = Path(__file__).parents[1]
 ORDERED = ("docs/deploying.md", "docs/recovering.md")
-PAGES = ("README.md", "docs/operations.md", *ORDERED)
+PAGES = ("README.md", "docs/operations.md", "docs/walletconnect.md", *ORDERED)
 
 
 def text(page: str) -> str:

@@ -15,11 +15,15 @@ THIS_APP = "I further authorize this app to send me notifications. Read more at 
 
 
 class Wallet:
-    def __init__(self, secret: bytes = b"w" * 32) -> None:
+    def __init__(self, secret: bytes = b"w" * 32, identity_secret: bytes | None = None) -> None:
         self._account_key = PrivateKey(secret)
-        self.identity_key = Ed25519PrivateKey.from_private_bytes(secret)
+        self.identity_key = Ed25519PrivateKey.from_private_bytes(identity_secret or secret)
         self.key_did = key_did(self.identity_key.public_key().public_bytes_raw(), KeyType.ED25519)
         self.subject = account_did(f"eip155:1:{address_of(self._account_key.public_key)}")
+
+    def with_identity_key(self, secret: bytes) -> "Wallet":
+        """Of the same account, on another phone."""
+        return Wallet(self._account_key.secret, secret)
 
     @property
     def account(self) -> str:

@@ -21,6 +21,7 @@ from clarion.networks.zulip.needs import BOUNCER_SECRET, ROOT
 from clarion.networks.zulip.registration import IOS_APP_ID, token_id_of
 from clarion.networks.zulip.servers import Realm, RealmState, Server, ServerState, key_hash
 from clarion.tables import Subscription
+from local.zulip_server import new_org_key
 
 KEYS = BouncerKeys().rotated(1_700_000_000).rotated(1_700_000_000)
 PUBLIC, OTHER_PUBLIC = KEYS.opening
@@ -61,10 +62,6 @@ def seal(registration: object, public_key: str = PUBLIC) -> str:
     return b64encode(SealedBox(PublicKey(b64decode(public_key))).encrypt(content)).decode()
 
 
-def new_org_key() -> str:
-    return uuid4().hex * 2
-
-
 @dataclass(frozen=True)
 class ZulipDevice:
     """A device of one account, as its app seals it."""
@@ -94,14 +91,15 @@ def android() -> ZulipDevice:
 
 
 @dataclass
-class ZulipServer:
-    """A server of one realm: sends requests to the router, as API Gateway would."""
+class CallingServer:
+    """A server of one realm, at a network address of its own: sends requests to the router, as API Gateway would."""
 
     worker: ZulipWorker
     clock: Clock
     uuid: UUID = field(default_factory=uuid4)
     key: str = field(default_factory=new_org_key, repr=False)
     realm: UUID = field(default_factory=uuid4)
+    address: str = field(default_factory=lambda: str(uuid4()))
 
     def send(self, method: str, path: str, body: str = "", *, query: str = "", **headers: str) -> Reply:
         """Names of headers with `_` for `-`. The credentials are the server's, if none are given."""
@@ -112,7 +110,11 @@ class ZulipServer:
             "version": "2.0",
             "rawPath": ROOT + path,
             "headers": sent,
-            "requestContext": {"http": {"method": method, "path": ROOT + path}, "requestId": "r", "stage": "$default"},
+            "requestContext": {
+                "http": {"method": method, "path": ROOT + path, "sourceIp": self.address},
+                "requestId": "r",
+                "stage": "$default",
+            },
             "body": b64encode(body.encode()).decode(),
             "isBase64Encoded": True,
         }

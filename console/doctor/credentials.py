@@ -7,6 +7,7 @@ import boto3
 from pydantic import BaseModel
 
 from clarion.channels import Provider
+from clarion.networks.walletconnect.server_keys import ServerKeys
 from clarion.networks.zulip.keys import BouncerKeys
 from clarion.providers.credentials import ApnsKey, GoogleAccount, apns_token, google_assertion
 from clarion.providers.vapid import VapidKey, vapid_token
@@ -19,6 +20,7 @@ from console.doctor.report import Check, with_refusal
 
 FILL_IN = "fill it in: docs/operations.md#secrets"
 FIRST_KEY = "clarion zulip rotate-key --first"
+CREATE_KEYS = "clarion walletconnect create-keys"
 
 type Model = type[BaseModel]
 type Sign = Callable[[Any], object]
@@ -30,6 +32,12 @@ SIGNED: Mapping[Provider, tuple[Model, Sign]] = {
     Provider.WEBHOOK: (WebhookSecret, lambda secret: signature(secret.signing_key, "any", 0, b"")),
 }
 
+MADE: Mapping[str, tuple[Model, str]] = {
+    "ZulipBouncerSecretId": (BouncerKeys, FIRST_KEY),
+    "WalletconnectServerSecretId": (ServerKeys, CREATE_KEYS),
+}
+"""Keys that a command of ours makes, by the output that names their secret."""
+
 
 def check_secrets(here: Deployment) -> Iterator[Check]:
     for each in apps.deployed(here):
@@ -37,17 +45,22 @@ def check_secrets(here: Deployment) -> Iterator[Check]:
             yield from _check_secret(secret_id, *SIGNED[each.provider])
     if jwt := here.outputs.get("JwtSecretId"):
         yield from _check_secret(jwt, SharedSecret, str)
-    if bouncer := here.outputs.get("ZulipBouncerSecretId"):
-        name = f"secret {secret_name(bouncer)}"
-        yield from with_refusal(name, lambda: [_check_bouncer(name, bouncer)])
+    for output, (model, command) in MADE.items():
+        if made := here.outputs.get(output):
+            yield from _check_keys(made, model, command)
 
 
-def _check_bouncer(name: str, secret_id: str) -> Check:
+def _check_keys(secret_id: str, model: Model, command: str) -> Iterator[Check]:
+    name = f"secret {secret_name(secret_id)}"
+    return with_refusal(name, lambda: [_check_made(name, secret_id, model, command)])
+
+
+def _check_made(name: str, secret_id: str, model: Model, command: str) -> Check:
     try:
-        keys = Secret(boto3.client("secretsmanager"), secret_id, BouncerKeys).get()
+        Secret(boto3.client("secretsmanager"), secret_id, model).get()
     except SecretError:
-        return Check(name=name, found="it holds no keys", todo=FIRST_KEY)
-    return Check(name=name, found=f"good keys: {len(keys.opening)}")
+        return Check(name=name, found="it holds no keys", todo=command)
+    return Check(name=name, found="it holds keys")
 
 
 def _check_secret(secret_id: str, model: Model, sign: Sign) -> Iterator[Check]:

@@ -5,10 +5,8 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import NamedTuple
 
-import boto3
 import click
 from pydantic import BaseModel
 from rich.console import Group, RenderableType
@@ -19,16 +17,18 @@ from clarion.networks.zulip import devices, keys
 from clarion.networks.zulip.keys import BouncerKey, BouncerKeys
 from clarion.networks.zulip.needs import BOUNCER_SECRET
 from clarion.tables import Subscription
+from console import stored_secrets
 from console.deployment import Deployment
 from console.faults import Trouble
 from console.output import UNKNOWN, Report, confirm, progress, table
+from console.stored_secrets import StoredSecret
 
 LATELY_S = 30 * 86_400
 COUNTS = ("devices", "of the last month")
 
 
 class KeyUse(BaseModel):
-    """A key, with the active devices that it registered, and those that were sealed to it in the last month."""
+    """A key, with the active devices that it registered, and those that it registered in the last month."""
 
     public: str
     made_at: datetime
@@ -64,10 +64,10 @@ class Keys(Report):
 
 
 class StoredKeys(NamedTuple):
-    """`version` is that of the secret that holds them."""
+    """With the secret that holds them."""
 
     keys: BouncerKeys
-    version: str
+    secret: StoredSecret
 
 
 class Devices(NamedTuple):
@@ -86,7 +86,7 @@ def rotate(here: Deployment, *, first: bool, yes: bool) -> Keys:
     known = _none_yet(here) if first else _read(here)
     confirm(f"Add a bouncer key to {here}? The others stay good.", yes=yes)
     rotated = known.keys.rotated(int(time.time()))
-    _replace(here, known, rotated)
+    stored_secrets.replace(known.secret, rotated.text)
     return _report(rotated, _count()).model_copy(update={"made": rotated.keys[-1].public})
 
 
@@ -100,7 +100,7 @@ def retire(here: Deployment, public: str, *, yes: bool) -> Keys:
     counted = _count()
     confirm(_question(here, public, counted), yes=yes)
     retired = known.keys.retired(public, int(time.time()))
-    _replace(here, known, retired)
+    stored_secrets.replace(known.secret, retired.text)
     return _report(retired, counted)
 
 
@@ -115,40 +115,21 @@ def _secret_id(here: Deployment) -> str:
     return f"{here.prefix}{BOUNCER_SECRET}"
 
 
-def _stored(here: Deployment) -> tuple[str, str]:
-    """The secret's text, and its version."""
-    answer = boto3.client("secretsmanager").get_secret_value(SecretId=_secret_id(here))
-    return answer["SecretString"], answer["VersionId"]
-
-
 def _read(here: Deployment) -> StoredKeys:
-    text, version = _stored(here)
+    stored = stored_secrets.read(_secret_id(here))
     try:
-        return StoredKeys(keys.read(text), version)
+        return StoredKeys(keys.read(stored.text), stored)
     except ValueError:
-        raise Trouble(f"{_secret_id(here)} holds no keys; `clarion zulip rotate-key --first` makes the first") from None
+        raise Trouble(f"{stored.secret_id} holds no keys; `clarion zulip rotate-key --first` makes the first") from None
 
 
 def _none_yet(here: Deployment) -> StoredKeys:
-    text, version = _stored(here)
+    stored = stored_secrets.read(_secret_id(here))
     try:
-        keys.read(text)
+        keys.read(stored.text)
     except ValueError:
-        return StoredKeys(BouncerKeys(), version)
+        return StoredKeys(BouncerKeys(), stored)
     raise click.UsageError("there are keys already: leave out --first")
-
-
-def _replace(here: Deployment, known: StoredKeys, changed: BouncerKeys) -> None:
-    """As the one version that follows `known`: of two operators who have read the same keys, the second is refused.
-
-    A version is written once, and its id is the token of the request that writes it.
-    https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html
-    """
-    client, follows = boto3.client("secretsmanager"), sha256(known.version.encode()).hexdigest()
-    try:
-        client.put_secret_value(SecretId=_secret_id(here), ClientRequestToken=follows, SecretString=changed.text)
-    except client.exceptions.ResourceExistsException:
-        raise Trouble("somebody else has changed the keys meanwhile: look at `clarion zulip keys`") from None
 
 
 def _report(known: BouncerKeys, counted: Devices) -> Keys:
@@ -158,24 +139,24 @@ def _report(known: BouncerKeys, counted: Devices) -> Keys:
 
 def _count() -> Devices:
     with progress("counting devices"):
-        sealed = list(_sealed())
-    since = time.time() - LATELY_S
-    return Devices(Counter(key for key, _ in sealed), Counter(key for key, at in sealed if at >= since))
+        found = list(_registered())
+    since = (time.time() - LATELY_S) * 1000
+    return Devices(Counter(key for key, _ in found), Counter(key for key, at in found if at >= since))
 
 
-def _sealed() -> Iterator[tuple[bytes, int]]:
-    """Of each active device the prefix of its key, and when it sealed its registration.
+def _registered() -> Iterator[tuple[bytes, int]]:
+    """Of each active device the prefix of its key, and when it was registered last, in UNIX milliseconds.
 
     Reads all subscriptions, without their tokens: a cent for a million of them.
     """
     active = (Subscription.network == ZULIP) & (Subscription.status == SubscriptionStatus.ACTIVE)
-    for row in Subscription.scan(active, attributes_to_get=["subscription_id", "network_data"]):
+    for row in Subscription.scan(active, attributes_to_get=["subscription_id", "created_at", "network_data"]):
         try:
             data = devices.unpack(row.network_data or b"")
         except ValueError:
             yield b"", 0
         else:
-            yield data.key_prefix, data.sealed_at
+            yield data.key_prefix, int(row.created_at)
 
 
 def _use(key: BouncerKey, counted: Devices) -> KeyUse:

@@ -35,9 +35,10 @@ def _realms() -> None:
     _server,
     click.option("--hostname", help="By which its operator knows it."),
     click.option("--contact", help="Its operator's email address."),
-    click.option("--key-hash", type=Hex(), help="SHA-256 of its zulip_org_key; without it, it registers itself."),
+    click.option("--key-hash", type=Hex(), help="SHA-256 of its zulip_org_key; needed the first time."),
     click.option("--devices", type=click.IntRange(min=1), help="At most so many, instead of the default."),
     click.option("--pushes-a-minute", type=click.IntRange(min=1), help="At most so many, instead of the default."),
+    click.option("--realms", type=click.IntRange(min=1), help="It may claim so many, instead of the default."),
 )
 def _add_server(
     *,
@@ -47,11 +48,12 @@ def _add_server(
     key_hash: bytes | None,
     devices: int | None,
     pushes_a_minute: int | None,
+    realms: int | None,
     stage: str | None,
     as_json: bool,
 ) -> Exit:
     """Let SERVER in, named by its zulip_org_id, or change what it is allowed."""
-    terms = servers.ServerTerms(hostname, contact, key_hash, devices, pushes_a_minute)
+    terms = servers.ServerTerms(hostname, contact, key_hash, devices, pushes_a_minute, realms)
     show(servers.add_server(_bound(stage), server, terms), as_json=as_json)
     return Exit.WELL
 

@@ -6,19 +6,21 @@ from uuid import UUID
 
 import click
 from pydantic import BaseModel
-from pynamodb.exceptions import PutError
 from rich.console import RenderableType
 from rich.table import Table
 
 from clarion import tables
 from clarion.clock import now_ms
 from clarion.networks.zulip.servers import MODELS, Realm, RealmState, Server, ServerState, find_realm, find_server
-from clarion.tables import Subscription, refused
+from clarion.tables import Subscription, save_if
 from console.deployment import Deployment
 from console.faults import Trouble
 from console.output import UNKNOWN, Report, confirm, progress, table
 
-COLUMNS = ("server", "state", "hostname", "contact", "realms", "devices", "devices at most", "pushes a minute")
+COLUMNS = (
+    *("server", "state", "hostname", "contact", "realms", "realms at most"),
+    *("devices", "devices at most", "pushes a minute"),
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class ServerTerms:
     key_hash: bytes | None = None
     devices_most: int | None = None
     pushes_a_minute: int | None = None
+    realms_most: int | None = None
 
 
 class ServerLine(BaseModel):
@@ -41,13 +44,16 @@ class ServerLine(BaseModel):
     contact_email: str | None
     devices_most: int | None
     pushes_a_minute: int | None
+    realms_most: int | None
     realms: int | None = None
     devices: int | None = None
 
     @property
     def cells(self) -> list[str]:
-        texts = (self.hostname, self.contact_email, self.realms, self.devices, self.devices_most, self.pushes_a_minute)
-        return [str(self.server_uuid), self.state, *(UNKNOWN if one is None else str(one) for one in texts)]
+        texts = (self.hostname, self.contact_email)
+        numbers = (self.realms, self.realms_most, self.devices, self.devices_most, self.pushes_a_minute)
+        known = (UNKNOWN if one is None else str(one) for one in (*texts, *numbers))
+        return [str(self.server_uuid), self.state, *known]
 
 
 class Servers(Report):
@@ -65,10 +71,7 @@ class ServerChange(Report):
     server: ServerLine
 
     def __rich__(self) -> RenderableType:
-        line = self.server
-        if line.state is ServerState.INVITED:
-            return f"{line.server_uuid} is invited to {self.stage}: it is served once it has registered itself."
-        return f"{line.server_uuid} is {line.state} at {self.stage}."
+        return f"{self.server.server_uuid} is {self.server.state} at {self.stage}."
 
 
 class RealmChange(Report):
@@ -89,16 +92,16 @@ def bind(here: Deployment) -> None:
 
 
 def add_server(here: Deployment, server_uuid: UUID, terms: ServerTerms) -> ServerChange:
-    """Let a server in, again if it was removed, or change its terms. Without a known key it has to register itself."""
-    known = find_server(server_uuid)
-    has_key = terms.key_hash or (known and known.key_hash)
-    state = ServerState.ACTIVE if has_key else ServerState.INVITED
+    """Let a server in, again if it was removed, or change its terms. With a key here, no other is good any more."""
+    if terms.key_hash is None and find_server(server_uuid) is None:
+        raise click.UsageError("a new server needs --key-hash: without it, anybody could name a key for its id first")
     given = {name: value for name, value in asdict(terms).items() if value is not None}
     row = Server(str(server_uuid))
     row.update(
         [
             *(getattr(Server, name).set(value) for name, value in given.items()),
-            Server.state.set(state),
+            *([Server.former_key_until.set(0)] if terms.key_hash else []),
+            Server.state.set(ServerState.ACTIVE),
             Server.created_at.set(Server.created_at | now_ms()),
         ]
     )
@@ -130,12 +133,8 @@ def add_realm(here: Deployment, realm_uuid: UUID, server_uuid: UUID, host: str |
     row = known or Realm(str(realm_uuid), created_at=now_ms())
     unchanged = Realm.server_uuid == known.server_uuid if known else Realm.realm_uuid.does_not_exist()
     row.server_uuid, row.host, row.state = str(server_uuid), host or row.host, RealmState.ACTIVE
-    try:
-        row.save(condition=unchanged)
-    except PutError as error:
-        if not refused(error):
-            raise
-        raise Trouble(f"realm {realm_uuid} was changed by somebody else meanwhile: try again") from None
+    if not save_if(row, condition=unchanged):
+        raise Trouble(f"realm {realm_uuid} was changed by somebody else meanwhile: try again")
     return _realm_change(here, row)
 
 

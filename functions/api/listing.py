@@ -1,10 +1,14 @@
 """Listing a client's subscriptions with their rules, by pages, whatever the network."""
 
 from collections.abc import Sequence
+from http import HTTPStatus
 from itertools import islice
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from uuid import UUID
 
+from aws_lambda_powertools.event_handler import Response
+
+from api.openapi import Headers
 from api.problems import Problem, ProblemKind, contended
 from api.worker import ClientRequest
 from clarion import base64url, subscriptions
@@ -13,6 +17,9 @@ from clarion.rulesets import Owner, RuleSet, Unchanged
 from clarion.tables import Subscription
 
 UUID_BYTES, REVISION_BYTES = 16, 8
+NEXT_PAGE: Headers = {
+    "Link": {"description": 'The next page, `<…>; rel="next"`, if there is one.', "schema": {"type": "string"}}
+}
 
 
 class Cursor(NamedTuple):
@@ -75,6 +82,12 @@ def page(request: ClientRequest, owner: Owner, begin: Cursor | None) -> ListingP
             return ListingPage(listed, Cursor(subscription_id, int(one.row.revision), next(reversed(one.rules))))
         left -= len(one.rules)
     return ListingPage(listed)
+
+
+def answer(path: str, shapes: bytes, following: Cursor | None) -> Response[Any]:
+    """A page in JSON, whose next one is at the same path."""
+    link = {"Link": f'<{path}?cursor={following}>; rel="next"'} if following else {}
+    return Response(status_code=HTTPStatus.OK, content_type="application/json", headers=link, body=shapes.decode())
 
 
 def _listed(request: ClientRequest, owner: Owner, here: Cursor, limit: int) -> ListedSubscription | None:

@@ -46,6 +46,21 @@ def check_origin(event: Event, secret: Secret[OriginSecret] | None) -> None:
         raise Problem(ProblemKind.NO_ROUTE)
 
 
+def source_address(event: Event, *, behind_cloudfront: bool) -> str:
+    """The network address that a request came from.
+
+    CloudFront adds its viewer's to those that the viewer may have made up, and API Gateway adds CloudFront's.
+    https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/RequestAndResponseBehaviorCustomOrigin.html
+    """
+    last: str = event["requestContext"]["http"]["sourceIp"]
+    if not behind_cloudfront:
+        return last
+    hops: list[str] = [hop.strip() for hop in event["headers"].get("x-forwarded-for", "").split(",")]
+    if hops[-1] == last:
+        hops.pop()
+    return next(reversed(hops), "") or last
+
+
 def caller(event: Event) -> bytes:
     """The client's id, as the authorizer has found it."""
     known = (event["requestContext"].get("authorizer") or {}).get("lambda") or {}

@@ -20,6 +20,17 @@ TAGS = ["subscriptions"]
 OF_ONE = [ProblemKind.UNAUTHENTICATED, ProblemKind.NO_SUBSCRIPTION]
 OF_A_CHANGE = [*OF_ONE, *WITH_BODY, ProblemKind.SUBSCRIPTION_INVALID, ProblemKind.CONTENDED]
 """What a change of one subscription may end in."""
+OF_REGISTRATION = [
+    *WITH_BODY,
+    ProblemKind.UNAUTHENTICATED,
+    ProblemKind.TOKEN_TAKEN,
+    ProblemKind.TOO_MANY_SUBSCRIPTIONS,
+    ProblemKind.CONTENDED,
+]
+OF_LISTING = [*WITHOUT_BODY, ProblemKind.UNAUTHENTICATED, ProblemKind.RULES_CHANGED, ProblemKind.CONTENDED]
+OF_REMOVAL = [*OF_ONE, *WITH_BODY, ProblemKind.CONTENDED]
+OF_RULES = [*OF_REMOVAL, ProblemKind.SUBSCRIPTION_INVALID, ProblemKind.TOO_MANY_RULES]
+"""What the networks' requests for registrations, listings, removals and rules may end in."""
 
 
 @router.get(

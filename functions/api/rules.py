@@ -6,6 +6,7 @@ from typing import assert_never
 from api import quotas
 from api.problems import Problem, ProblemKind, contended
 from api.quotas import Rate
+from api.subscriptions import invalid_field
 from api.worker import ClientRequest, ClientWorker
 from clarion.rule_events import rule_events
 from clarion.rulesets import Changed, Owner, Renewed, RequestContext, RuleSet, Unchanged
@@ -38,6 +39,13 @@ def discard(request: ClientRequest, owner: Owner, subscription_id: str, keys: Co
     """Put the rules for `keys` out of force; keys without a rule are passed over."""
     context = _context(request, owner)
     return _done(request.worker, request.worker.rule_sets.discard(subscription_id, owner, keys, context), context.now)
+
+
+def check_number(request: ClientRequest, rules: int) -> None:
+    """Raises `Problem` for more rules than one request may name."""
+    limit = request.worker.settings.rules_per_request
+    if rules > limit:
+        raise invalid_field("rules", f"must be at most {limit}")
 
 
 def _context(request: ClientRequest, owner: Owner) -> RequestContext:

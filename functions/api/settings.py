@@ -11,7 +11,7 @@ from clarion.issuers import JwksIssuer, issuer_name
 from clarion.messages import NetworkName
 from clarion.networks import STATEMENTS
 from clarion.providers import apns, fcm
-from clarion.settings import TITLE, EventSettings, Origin, Settings, Title
+from clarion.settings import PUSHES_PER_TOKEN_PER_MINUTE, TITLE, EventSettings, Origin, Settings, Title
 from clarion.tables import TRANSACTION_SUBSCRIPTIONS
 
 MOST_RULES = 10_000
@@ -34,7 +34,7 @@ class DirectPushSettings(BaseModel):
     ca_file: str | None = None
     pushes_per_minute: int = Field(default=60, gt=0)
     """Of one client."""
-    pushes_per_token_per_minute: int = Field(default=60, gt=0)
+    pushes_per_token_per_minute: int = Field(default=PUSHES_PER_TOKEN_PER_MINUTE, gt=0)
     """To one device token, whoever pushes."""
 
 

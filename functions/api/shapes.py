@@ -6,12 +6,12 @@ from uuid import UUID
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from api.bodies import RequestBody, SparseAnswer
+from api.bodies import RequestBody, SparseAnswer, at_most
 from clarion import base64url
 from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision, SubscriptionStatus
 from clarion.proofs import status_at
-from clarion.tables import Subscription
+from clarion.tables import TRANSACTION_SUBSCRIPTIONS, Subscription
 from clarion.wake_ups import LEAST_MINUTES, MOST_MINUTES
 
 APP = "^[A-Za-z0-9._-]{1,64}$"
@@ -60,6 +60,22 @@ class Registered(BaseModel):
     @classmethod
     def of(cls, row: Subscription) -> Self:
         return cls(subscription_id=UUID(row.subscription_id), status=SubscriptionStatus(row.status))
+
+
+class Removal(RequestBody):
+    subscription_ids: Annotated[list[UUID], at_most(TRANSACTION_SUBSCRIPTIONS)] = Field(
+        min_length=1, max_length=TRANSACTION_SUBSCRIPTIONS
+    )
+
+
+class Added(BaseModel):
+    added: int
+    total_rules: int
+
+
+class Removed(BaseModel):
+    removed: int
+    total_rules: int
 
 
 class HandedBackCode(RequestBody):

@@ -21,7 +21,7 @@ from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.metrics import Metric, metrics_of
 from clarion.rulesets import Owner, RuleSets
 from clarion.secrets import OriginSecret, Secret, SharedSecret
-from clarion.settings import EventSettings
+from clarion.settings import EventSettings, Settings
 from clarion.tables import bind
 
 if TYPE_CHECKING:
@@ -54,18 +54,12 @@ class Worker:
     `service` is the component that its metrics are counted for.
     """
 
-    settings: EventSettings
+    settings: Settings
     connection: Connection
     sqs: "SQSClient"
-    events: EventLog
     origin: Secret[OriginSecret] | None = None
     now: Callable[[], int] = field(default=now_ms)
     service: str = "api"
-
-    def emit_events(self) -> None:
-        """What was changed stays changed: an event that is lost counts in a metric and fails no request."""
-        if lost := self.events.flush():
-            self.count(Metric.EVENTS_LOST, lost)
 
     def counted(self, problem: Problem) -> Problem:
         """The problem, once it is counted if it is the service's own."""
@@ -85,7 +79,20 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientWorker(Worker):
+class EmittingWorker(Worker):
+    """Of a function that emits events."""
+
+    settings: EventSettings
+    events: EventLog
+
+    def emit_events(self) -> None:
+        """What was changed stays changed: an event that is lost counts in a metric and fails no request."""
+        if lost := self.events.flush():
+            self.count(Metric.EVENTS_LOST, lost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientWorker(EmittingWorker):
     """Of a function that serves clients. `kept_beside` is as in `clarion.subscriptions.remove`."""
 
     settings: ClientSettings

@@ -187,7 +187,13 @@ class Dispatcher:
             return []
         death = Death(gone.reason, at=self._milliseconds(), since=gone.since, certain=gone.certain)
         try:
-            return declare_dead(self.connection, row, death, request_cleanup=self.cleanup.send)
+            return declare_dead(
+                self.connection,
+                row,
+                death,
+                request_cleanup=self.cleanup.send,
+                request_endings=self.cleanup.send_dead_token,
+            )
         except (*AWS_ERRORS, ValueError, TypeError, LookupError):
             attempt.verdict = RetryLater(status=gone.status, reason="the token's death could not be recorded")
             self._schedule([attempt])

@@ -72,7 +72,7 @@ def build(message: PushMessage, row: Subscription, app: App, *, now: float) -> P
         now=now,
         call=is_call(message.channel, message.wanted),
         background=message.wanted is Wanted.BACKGROUND,
-        transient=message.purpose is Purpose.WAKE_UP,
+        transient=payload.transient or message.purpose is Purpose.WAKE_UP,
         priority=payload.priority,
     )
     return app.push(order)

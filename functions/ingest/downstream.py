@@ -37,9 +37,9 @@ class Downstream:
         """The source shows envelopes: see `Intake.take`."""
         await self.intake.take(raws, self.feed, replay, unreadable=unreadable)
 
-    async def command(self, command: Command) -> None:
+    async def command(self, command: Command, taken: Callable[[], None] | None = None) -> None:
         """The source has an order for its network's function: see `Intake.command`."""
-        await self.intake.command(command, self.feed)
+        await self.intake.command(command, self.feed, taken)
 
     def end(self, replay: Replay) -> None:
         """It has shown all that it holds."""

@@ -21,6 +21,7 @@ not remembered, and let go if no rule names them.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from random import random
 from types import MappingProxyType
 from uuid import UUID, uuid4
@@ -111,13 +112,19 @@ class Intake:
                 self._let_go(arrival.fingerprint, EnvelopeDecision.UNMATCHED)
             await self._give_way(feed.turn, feed.number)
 
-    async def command(self, command: Command, feed: Feed) -> None:
-        """Pass it on to its network's function, and wait for space for more. Raise `SourceFault` if it is too large."""
+    async def command(self, command: Command, feed: Feed, taken: Callable[[], None] | None = None) -> None:
+        """Pass it on to its network's function, and wait for space for more. Raise `SourceFault` if it is too large.
+
+        `taken` is called when the queue has it. A source that waits for that may have shown it to this task alone, so it is
+        left to no other.
+        """
         outbox = self._commands[command.network]
         outgoing = OutgoingCommand(command=command, observed_at=self._clock(), source=feed.number)
         if outgoing.wire_size > BATCH_BYTES:
             raise SourceFault("a command that no message can hold")
-        if self._shards.owns(outgoing.fingerprint) or not self._standby.hold(outgoing):
+        if taken is not None:
+            outbox.add(replace(outgoing, taken=taken))
+        elif self._shards.owns(outgoing.fingerprint) or not self._standby.hold(outgoing):
             outbox.add(outgoing)
         await outbox.wait_for_space(feed.number)
 

@@ -46,7 +46,8 @@ class IngestSettings(EventSettings):
     `networks`: whose sources are followed.
     `nodes`: their addresses, by network: all of a network's are followed at once.
     `node_budgets`: in place of the networks' own.
-    `ca_file`: replaces the public authorities that vouch for nodes which speak gRPC.
+    `options`: what the deployment says of networks that ask for it, by network.
+    `ca_file`: replaces the public authorities that vouch for nodes that are reached by TLS.
     `command_queues`: by the name of each network with a function of its own, the URL of that function's queue.
     `state_bucket`, `state_prefix`: where the record of seen envelopes is kept; by default in the oversize bucket.
     `first_replay`: what to do with what the sources hold if there is no record.
@@ -79,6 +80,7 @@ class IngestSettings(EventSettings):
     networks: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)] = (STATEMENTS,)
     nodes: Annotated[Mapping[str, tuple[str, ...]], BeforeValidator(_mapped)] = Field(default_factory=dict)
     node_budgets: Annotated[Mapping[str, NodeBudget], BeforeValidator(_mapped)] = Field(default_factory=dict)
+    options: Annotated[Mapping[str, Mapping[str, object]], BeforeValidator(_mapped)] = Field(default_factory=dict)
     ca_file: str | None = None
     command_queues: Annotated[Mapping[str, str], BeforeValidator(_mapped)] = Field(default_factory=dict)
     table_prefix: str = ""

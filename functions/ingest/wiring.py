@@ -20,6 +20,7 @@ from botocore.config import Config
 
 from clarion.event_log import FIREHOSE_IN_TIME, EventWriter
 from clarion.networks import network
+from clarion.networks.needs import Commander
 from clarion.tables import RuleRow, bind, table_name
 from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
 from ingest.delivery.outbox import Budget
@@ -229,7 +230,7 @@ def _feeds(settings: IngestSettings, specs: dict[str, SourceSpec]) -> list[Feed]
 
 def _with_commands(settings: IngestSettings) -> list[str]:
     """The networks whose sources may show commands."""
-    found = [name for name in settings.networks if network(name).needs.takes_commands]
+    found = [name for name in settings.networks if network(name).needs.takes_commands_of(Commander.SOURCE)]
     if missing := [name for name in found if name not in settings.command_queues]:
         raise NoCommandQueueError(f"command_queues: none for {', '.join(missing)}")
     return found

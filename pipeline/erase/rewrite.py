@@ -1,10 +1,11 @@
 """Files of the lake written again without a client: commits for what a manifest names, in place what none does."""
 
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from uuid import UUID
@@ -26,9 +27,9 @@ from pipeline.commits import (
     read_manifest,
     write_parquet,
 )
-from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces, unzipped
+from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces, count_lines, uuids
 from pipeline.files import filesystem, joined, listed, remove, replace_file
-from pipeline.lookup import is_shown, read_bytes
+from pipeline.lookup import read_bytes
 
 RAW = EVENTS_PREFIX.rstrip("/")
 _ROWS = 1 << 16
@@ -42,6 +43,16 @@ class Rewriter:
     root: str
     traces: Traces
     dry_run: bool
+    left: dict[str, str] = field(default_factory=dict)
+    """What could not be read or written, by path, and why: it may still have something of the client."""
+
+    def attempt[T, U](self, path: str, otherwise: T, function: Callable[..., U], *given: object) -> T | U:
+        """What a function returns that works on the file `path`; `otherwise` where it can't, which is then `left`."""
+        try:
+            return function(*given)
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            self.left[path] = str(error) or type(error).__name__
+            return otherwise
 
     def renew(self, name: str) -> Counter[str]:
         """Make a commit of an hour, or of a name, without the client; returns the lines that it left out, by kind.
@@ -63,7 +74,11 @@ class Rewriter:
 
     def _own_subscriptions(self, both: pa.Table) -> set[UUID]:
         own = both.filter(pc.equal(both.column(CLIENT), pa.scalar(self.traces.client, both.schema.field(CLIENT).type)))
-        return {UUID(each) for each in own.column(SUBSCRIPTION).unique().to_pylist() if each}
+        return set(uuids(own.column(SUBSCRIPTION).unique().to_pylist()))
+
+    def subscriptions_in_lines(self, path: str) -> set[UUID]:
+        """Those that a raw file says are the client's."""
+        return self.traces.subscriptions_in(self.read(path))
 
     def holds(self, path: str) -> bool:
         """Whether a file of Parquet has anything of the client."""
@@ -74,7 +89,10 @@ class Rewriter:
         raw, removed = self._without_lines(name, before.raw if before else ())
         old = before.kinds if before else {}
         new = new_commit()
-        made = {kind: [self._data_file(kind, name, new, each) for each in files] for kind, files in old.items()}
+        made = {
+            kind: [self.attempt(each.path, each, self._data_file, kind, name, new, each) for each in files]
+            for kind, files in old.items()
+        }
         kinds = {kind: tuple(filter(None, files)) for kind, files in made.items()}
         for kind, files in kinds.items():
             left_out = sum(each.lines for each in old[kind]) - sum(each.lines for each in files)
@@ -102,16 +120,19 @@ class Rewriter:
         """The hour's raw files as its manifest has to name them from now on; all its raw files are cleaned in place."""
         removed: Counter[str] = Counter()
         renewed = {each.path: each for each in known}
-        for path in filter(is_shown, listed(self.root, EVENTS_PREFIX + hour_folder(name))):
-            stored = self.read(path)
-            kept, lines = self.traces.without_lines(stored)
-            if lines:
-                removed[RAW] += lines
-                self.overwrite(path, kept)
-            if path in renewed:
-                left = sum(bool(line.strip()) for line in unzipped(kept).splitlines())
-                renewed[path] = DataFile(path, left, len(kept), sha256(kept).hexdigest())
+        for path in filter(is_content, listed(self.root, EVENTS_PREFIX + hour_folder(name))):
+            cleaned, lines = self.attempt(path, (renewed.get(path), 0), self._cleaned, path)
+            removed += Counter({RAW: lines}) if lines else Counter()
+            if cleaned and path in renewed:
+                renewed[path] = cleaned
         return tuple(renewed.values()), removed
+
+    def _cleaned(self, path: str) -> tuple[DataFile | None, int]:
+        """A raw file as a manifest has to name it once it has no line of the client, and how many it had."""
+        kept, lines = self.traces.without_lines(self.read(path))
+        if lines:
+            self.overwrite(path, kept)
+        return DataFile(path, count_lines(kept), len(kept), sha256(kept).hexdigest()), lines
 
     def has_lines(self, path: str) -> bool:
         """Whether a raw file has anything of the client."""
@@ -194,6 +215,12 @@ def _recounted(made: Manifest) -> Manifest:
     if made.sealed_at is None or (made.counted is None and made.lines):
         return made
     return replace(made, counted=min(made.counted or 0, made.lines))
+
+
+def is_content(path: str) -> bool:
+    """Whether a file is none of the sums and marks that Hadoop leaves beside its files."""
+    name = path.rpartition("/")[2]
+    return not name.endswith(".crc") and name != "_SUCCESS"
 
 
 def hour_folder(name: str) -> str:

@@ -1,27 +1,31 @@
 """One erasure from beginning to end: who the client is, what holds it, and the journal of what is under way."""
 
 import json
+import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from clarion.events import NotificationDecided, SubscriptionChanged
 from clarion.storage import DELIVERIES_PREFIX
 from pipeline.columns import LINKS
-from pipeline.commits import MANIFESTS, Manifest, hour_of, read_manifests
-from pipeline.erase.rewrite import RAW, Rewriter
+from pipeline.commits import MANIFESTS, Manifest, name_of, read_manifests
+from pipeline.erase.rewrite import RAW, Rewriter, is_content
 from pipeline.erase.traces import Traces
 from pipeline.files import joined, listed, read_text, write_text
-from pipeline.lookup import READERS, Lookup, is_shown
-from pipeline.period import EVER
+from pipeline.lookup import READERS, is_shown
+from pipeline.raw import arrival_hour
 
 JOURNALS = "erasures"
 DELIVERIES, ERRORS = DELIVERIES_PREFIX.rstrip("/"), "errors"
-NAMELESS = {RAW, MANIFESTS, JOURNALS, LINKS}
+NAMELESS = {MANIFESTS, JOURNALS, LINKS}
 """Folders in which nobody is named, or that are gone through otherwise."""
+_ARRIVED = re.compile(rf"{RAW}/day=\d{{4}}-\d\d-\d\d/hour=\d\d/")
+"""Where the stream's files lie; others in their folder are of no hour."""
 COMMITTED = "/commit="
 """Part of the path of a data file that counts only if a manifest names it."""
 
@@ -48,31 +52,42 @@ class ErasureJournal(NamedTuple):
 
 
 class Erased(NamedTuple):
-    """How many lines were removed of each kind, or would be, and of how many subscriptions."""
+    """How many lines were removed of each kind, or would be, and of how many subscriptions.
+
+    `left` are the files that could not be looked through, and why; another run goes on with them.
+    """
 
     removed: Mapping[str, int]
     subscriptions: int
+    left: tuple[str, ...] = ()
 
 
 def erase(root: str, client: bytes, *, dry_run: bool, report: Report) -> Erased:
-    """Whatever the lake has of a client at this time; what arrives later, another run removes."""
-    paths = [path for path in listed(root, "") if is_shown(path)]
+    """Whatever the lake has of a client at this time; what arrives later, another run removes.
+
+    The stream's files are listed before the manifests are read: so one that is compacted meanwhile counts as not
+    compacted, or is met in what it became.
+    """
+    paths = [path for path in listed(root, "") if is_content(path)]
     begun = {path: journal for path, journal in _journals(root, paths) if journal.client == client}
     traces = Traces(client).with_subscriptions(each for journal in begun.values() for each in journal.subscriptions)
-    traces = traces.with_subscriptions(_subscriptions(Rewriter(root, traces, dry_run), paths))
     rewriter = Rewriter(root, traces, dry_run)
-    commits = _commits(root, paths)
-    names = frozenset(_holding(rewriter, commits)).union(*(journal.names for journal in begun.values()))
+    commits = _commits(root)
+    pending = _pending(paths, commits)
+    more = _subscriptions(rewriter, {*paths, *_named(commits)}, pending)
+    rewriter = replace(rewriter, traces=traces.with_subscriptions(more))
+    names = frozenset(_holding(rewriter, commits, pending)).union(*(journal.names for journal in begun.values()))
     journal = f"{JOURNALS}/{secrets.token_hex(8)}.json"
     if names and not dry_run:
-        write_text(joined(root, journal), ErasureJournal(client, traces.subscriptions, names).to_json())
+        write_text(joined(root, journal), ErasureJournal(client, rewriter.traces.subscriptions, names).to_json())
     removed: Counter[str] = Counter()
     for done, name in enumerate(sorted(names), 1):
         removed += rewriter.renew(name)
         report(f"{done:>6,} of {len(names):,}: {name}")
-    removed += _beside(rewriter, set(paths) - {each.path for made in commits for each in made.files})
-    rewriter.delete([*begun, journal])
-    return Erased(dict(sorted(removed.items())), len(traces.subscriptions))
+    removed += _beside(rewriter, set(paths) - _named(_commits(root)))
+    rewriter.delete(begun if rewriter.left else [*begun, journal])
+    left = tuple(f"{path}: {why}" for path, why in sorted(rewriter.left.items()))
+    return Erased(dict(sorted(removed.items())), len(rewriter.traces.subscriptions), left)
 
 
 def _journals(root: str, paths: Iterable[str]) -> Iterator[tuple[str, ErasureJournal]]:
@@ -82,43 +97,68 @@ def _journals(root: str, paths: Iterable[str]) -> Iterator[tuple[str, ErasureJou
             yield path, ErasureJournal.from_json(text)
 
 
-def _subscriptions(rewriter: Rewriter, paths: Iterable[str]) -> set[UUID]:
+def _subscriptions(rewriter: Rewriter, paths: Iterable[str], pending: Iterable[str]) -> set[UUID]:
     """All that were ever the client's, as far as the lake knows."""
-    tables = [path for path in paths if path.endswith(".parquet")]
-    with ThreadPoolExecutor(READERS) as readers:
-        found = set[UUID]().union(*readers.map(rewriter.subscriptions, tables))
-    lookup, client = Lookup(rewriter.root), rewriter.traces.client
-    changed = lookup.pending_events(SubscriptionChanged, {client}, EVER)
-    notified = lookup.pending_events(NotificationDecided, {client}, EVER)
-    return found.union(one.subscription_id for kind in (changed, notified) for one in kind if one.client_id == client)
+    found = _each(rewriter, set[UUID](), rewriter.subscriptions, filter(_is_table, paths))
+    return set[UUID]().union(*found, *_each(rewriter, set[UUID](), rewriter.subscriptions_in_lines, pending))
 
 
-def _commits(root: str, paths: Iterable[str]) -> list[Manifest]:
+def _commits(root: str) -> list[Manifest]:
     """Of hours, and of what is of no hour."""
-    return read_manifests(root, [hour_of(path) for path in paths if path.startswith(f"{MANIFESTS}/")])
+    return read_manifests(root, [name_of(path) for path in listed(root, MANIFESTS) if is_shown(path)])
 
 
-def _holding(rewriter: Rewriter, commits: Sequence[Manifest]) -> Iterator[str]:
-    """The hours and names whose commits have something of the client, or whose raw files that no commit has."""
+def _named(commits: Iterable[Manifest]) -> set[str]:
+    return {each.path for made in commits for each in made.files}
+
+
+def _pending(paths: Iterable[str], commits: Iterable[Manifest]) -> list[str]:
+    """The stream's files that no commit has."""
+    made_of = {each.path for made in commits for each in made.raw}
+    return [path for path in paths if _ARRIVED.match(path) and path not in made_of]
+
+
+def _holding(rewriter: Rewriter, commits: Sequence[Manifest], pending: Sequence[str]) -> set[str]:
+    """The hours and names whose commits have something of the client, or whose raw files that no commit has.
+
+    What others commit while these are looked through is looked through as well.
+    """
+    held = _each(rewriter, False, rewriter.has_lines, pending)
+    names = {arrival_hour(path) for path, holds in zip(pending, held, strict=True) if holds}
+    seen: set[str] = set()
+    while new := [made for made in commits if made.commit not in seen]:
+        seen.update(made.commit for made in new)
+        homes = [(made.hour, each.path) for made in new for each in made.files]
+        held = _each(rewriter, False, rewriter.holds, [path for _, path in homes])
+        names.update(name for (name, _), holds in zip(homes, held, strict=True) if holds)
+        commits = _commits(rewriter.root)
+    return names
+
+
+def _each[T](rewriter: Rewriter, otherwise: T, function: Callable[[str], T], paths: Iterable[str]) -> list[T]:
+    """What a function returns of each file."""
     with ThreadPoolExecutor(READERS) as readers:
-        held = readers.map(lambda made: any(rewriter.holds(each.path) for each in made.files), commits)
-        yield from (made.hour for made, holds in zip(commits, held, strict=True) if holds)
-    for hour, pending in Lookup(rewriter.root).pending(EVER).items():
-        if any(rewriter.has_lines(path) for path in pending):
-            yield hour
+        return list(readers.map(lambda path: rewriter.attempt(path, otherwise, function, path), paths))
 
 
 def _beside(rewriter: Rewriter, paths: Iterable[str]) -> Counter[str]:
     """What no manifest names: the index of deliveries, failed records, reports, and files that a commit has left."""
-    folders = ((path.partition("/")[0], path) for path in paths)
-    others = [(top, path) for top, path in folders if top not in NAMELESS]
-    with ThreadPoolExecutor(READERS) as readers:
-        counts = readers.map(lambda other: _remove(rewriter, *other), others)
-        return +sum((Counter({top: count}) for (top, _), count in zip(others, counts, strict=True)), Counter[str]())
+    others = [path for path in paths if _top(path) not in NAMELESS and not _ARRIVED.match(path)]
+    counts = _each(rewriter, 0, partial(_remove, rewriter), others)
+    return +sum((Counter({_top(path): count}) for path, count in zip(others, counts, strict=True)), Counter[str]())
 
 
-def _remove(rewriter: Rewriter, top: str, path: str) -> int:
-    if path.endswith(".parquet"):
+def _remove(rewriter: Rewriter, path: str) -> int:
+    if _is_table(path):
         return rewriter.drop(path) if COMMITTED in path else rewriter.replace_table(path)
-    without = {DELIVERIES: rewriter.traces.without_records, ERRORS: rewriter.traces.without_failed}
-    return rewriter.replace_content(path, without.get(top, rewriter.traces.without_texts))
+    traces = rewriter.traces
+    without = {RAW: traces.without_lines, DELIVERIES: traces.without_records, ERRORS: traces.without_failed}
+    return rewriter.replace_content(path, without.get(_top(path), traces.without_texts))
+
+
+def _is_table(path: str) -> bool:
+    return path.endswith(".parquet") and _top(path) not in {RAW, DELIVERIES, ERRORS}
+
+
+def _top(path: str) -> str:
+    return path.partition("/")[0]

@@ -1,11 +1,14 @@
 """What of a file is a client's, and the file without it."""
 
 import gzip
+import io
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from itertools import filterfalse
 from uuid import UUID
 
 import pyarrow as pa
@@ -13,12 +16,14 @@ from pyarrow import compute as pc
 
 from clarion.deliveries import without
 from pipeline.columns import EventKind
+from pipeline.raw import LINE_BYTES, is_cut, is_gzip, lines_of, unpacked
 
 TEXTS = ("message", "value")
 """Columns of text that may hold an id: of a plan's message, and of an unreadable line."""
 CLIENT, SUBSCRIPTION = "client_id", "subscription_id"
 ERASED = b"erased"
-_GZIP = b"\x1f\x8b"
+_PARQUET = b"PAR1"
+"""https://parquet.apache.org/docs/file-format/"""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,12 @@ class Traces:
         found = [self._rows(name, batch.column(name)) for name in self.columns(batch.schema)]
         return pc.fill_null(reduce(pc.or_kleene, found), False)
 
+    def subscriptions_in(self, content: bytes) -> set[UUID]:
+        """Those that a file of the stream says are the client's."""
+        own = (_parsed(line) for line in _lines(content) if self.in_bytes[0] in line)
+        ids = (event.get(SUBSCRIPTION) for event in own if event.get(CLIENT) == self.texts[0])
+        return set(uuids(ids))
+
     def without_lines(self, content: bytes) -> tuple[bytes, int]:
         """A file of the stream without the client's lines, and how many it had of them."""
         return _filtered(content, self._has_line)
@@ -57,11 +68,13 @@ class Traces:
         return _filtered(content, lambda line: any(text in _failed_record(line) for text in self.in_bytes))
 
     def without_texts(self, content: bytes) -> tuple[bytes, int]:
-        """A text for people with each of the client's ids blotted out; what is no text stays as it is."""
-        found = sum(content.count(text) for text in self.in_bytes) if _is_text(content) else 0
-        return (
-            reduce(lambda page, text: page.replace(text, ERASED), self.in_bytes, content) if found else content
-        ), found
+        """A file of any other form with each of the client's ids blotted out. Raises `ValueError` of Parquet."""
+        if content.startswith(_PARQUET):
+            raise ValueError("is Parquet, but has another name")
+        plain = unpacked(content).read()
+        found = sum(plain.count(text) for text in self.in_bytes)
+        kept = reduce(lambda page, text: page.replace(text, ERASED), self.in_bytes, plain)
+        return (_packed_as(content, [kept]) if found else content), found
 
     def without_records(self, content: bytes) -> tuple[bytes, int]:
         """An object of the index of deliveries without the client's."""
@@ -78,34 +91,55 @@ class Traces:
         """Whether an event is the client's; what nobody here can read is if one of its ids stands in it."""
         if not any(text in line for text in self.in_bytes):
             return False
-        try:
-            event = json.loads(line)
-            is_known, columns = event["event"] in set(EventKind), (event.get(CLIENT), event.get(SUBSCRIPTION))
-        except (ValueError, LookupError, TypeError, AttributeError):
-            return True
+        event = _parsed(line)
+        is_known, columns = event.get("event") in set(EventKind), (event.get(CLIENT), event.get(SUBSCRIPTION))
         return not is_known or any(column in self.texts for column in columns)
 
 
-def unzipped(content: bytes) -> bytes:
-    return gzip.decompress(content) if content.startswith(_GZIP) else content
+def uuids(texts: Iterable[object]) -> Iterator[UUID]:
+    """Of texts that may be none."""
+    for text in texts:
+        with suppress(ValueError):
+            yield UUID(str(text))
+
+
+def count_lines(content: bytes) -> int:
+    """As `compact` counts them."""
+    return sum(bool(line.strip()) for line in _lines(content))
+
+
+def _parsed(line: bytes) -> dict[str, object]:
+    """Empty if it is no event."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def _lines(content: bytes) -> Iterator[bytes]:
+    """Raises `ValueError` of a line that is too long to be looked through."""
+    for line in lines_of(unpacked(content)):
+        if is_cut(line):
+            raise ValueError(f"has a line of more than {LINE_BYTES} bytes")
+        yield line
 
 
 def _filtered(content: bytes, is_own: Callable[[bytes], bool]) -> tuple[bytes, int]:
-    """A file of lines without some, compressed as it was."""
-    lines = unzipped(content).splitlines(keepends=True)
-    kept = [line for line in lines if not is_own(line)]
-    if len(kept) == len(lines):
+    """A file of lines without some, compressed as it was; line by line, as it may unpack to any size."""
+    if not (removed := sum(map(is_own, _lines(content)))):
         return content, 0
-    plain = b"".join(kept)
-    return gzip.compress(plain, mtime=0) if content.startswith(_GZIP) else plain, len(lines) - len(kept)
+    return _packed_as(content, filterfalse(is_own, _lines(content))), removed
 
 
-def _is_text(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _packed_as(content: bytes, parts: Iterable[bytes]) -> bytes:
+    """Compressed if `content` is."""
+    if not is_gzip(content):
+        return b"".join(parts)
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as stream:
+        stream.writelines(parts)
+    return packed.getvalue()
 
 
 def _failed_record(line: bytes) -> bytes:

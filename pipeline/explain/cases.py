@@ -10,7 +10,8 @@ from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecide
 from clarion.limiter import LATENESS
 from clarion.networks import Envelope, Malformed, Rule, network
 from pipeline.columns import file_name
-from pipeline.explain.in_force import LimitsThen, RuleSpan
+from pipeline.explain.in_force import RuleSpan
+from pipeline.limit_spans import LimitSpan
 from pipeline.terms import DEFAULT
 
 
@@ -113,7 +114,7 @@ class Notified:
     earlier: Sequence[NotificationDecided]
     near: Sequence[NotificationDecided]
     pushes: Sequence[PushTried]
-    limits: Sequence[LimitsThen]
+    limits: Sequence[LimitSpan]
     replayed: bool = False
 
     @property

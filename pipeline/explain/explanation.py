@@ -1,6 +1,6 @@
 """The answer of `explain`, for people as text and for programs as JSON."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ from pipeline.explain.cases import Notified, ObservedReceipt
 from pipeline.explain.in_force import RuleSpan
 from pipeline.explain.judgement import DecisionVerdict
 from pipeline.explain.obstacles import clock
-from pipeline.period import FOREVER, Period
+from pipeline.period import FOREVER, Period, hour_runs
 
 
 @dataclass(frozen=True)
@@ -85,46 +85,97 @@ class ReceiptAnswer:
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """`what` was `asked` about: an envelope, a receipt or a subscription.
+class SubscriptionLife:
+    """A subscription's changes, and its rules with the times at which they were in force."""
 
-    Both are None if nothing is known of it: then it may be anything, such as one of Apple's tokens.
-    `pending` are the hours of which raw lines were read, since no commit has them yet; `changes` are a subscription's.
+    subscription_id: str
+    network: str
+    channel: str
+    steps: list[ExplainedStep]
+
+    def lines(self) -> Iterator[str]:
+        yield f"  {self.channel} subscription {self.subscription_id} of {self.network}"
+        yield from (f"    {step}" for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """`what` was `asked` about: an envelope, a receipt, a subscription or a client.
+
+    Both are None if nothing is known of it: then it may be anything, such as one of Apple's tokens. `pending` are the
+    hours of which raw lines were read, since no commit has them yet; of `absent` hours the lake has nothing. Only of a
+    subscription or a client there are `lives`, and the `quiet` hours in which nothing was observed at all.
     """
 
     asked: str | None
     what: str | None
     searched: Period
     pending: list[str]
-    changes: list[ExplainedStep] = field(default_factory=list)
+    absent: list[str]
+    quiet: list[str] = field(default_factory=list)
+    lives: list[SubscriptionLife] = field(default_factory=list)
     receipts: list[ReceiptAnswer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def found(self) -> bool:
+        """Whether the lake knows of an envelope."""
+        return bool(self.receipts)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     def lines(self) -> Iterator[str]:
         yield f"{self.what.capitalize()} {self.asked}" if self.what else "The lake knows nothing of it."
-        yield from (f"  {step}" for step in self.changes)
-        for one in self.receipts:
+        parts: list[SubscriptionLife | ReceiptAnswer] = [*self.lives, *self.receipts]
+        for each in parts:
             yield ""
-            yield from one.lines()
+            yield from each.lines()
         yield ""
         yield from self.notes
-        yield f"Searched what arrived from {self.searched} UTC."
+        if self.what and not self.found:
+            yield "0 envelopes concern it in this time."
+        yield from self._searched()
+
+    def _searched(self) -> Iterator[str]:
+        yield f"Searched what was observed from {self.searched} UTC."
+        if self.quiet:
+            yield f"In {len(self.quiet)} of these hours nothing was observed: {_named(self.quiet)}."
+        if self.absent:
+            yield f"Of {len(self.absent)} of these hours the lake has nothing: {_named(self.absent)}."
         if self.pending:
-            hours = f"{self.pending[0]} to {self.pending[-1]}" if len(self.pending) > 1 else self.pending[0]
-            yield f"Of {len(self.pending)} hours the raw lines were read, since they are not compacted yet: {hours}."
+            not_compacted = "the raw lines were read, since they are not compacted yet"
+            yield f"Of {len(self.pending)} hours {not_compacted}: {_named(self.pending)}."
 
 
-def changes_of(subscriptions: Iterable[SubscriptionChanged], rules: Iterable[RuleSpan]) -> list[ExplainedStep]:
-    """A subscription's life: its changes, and its rules with the times at which they were in force."""
+def lives_of(subscriptions: Sequence[SubscriptionChanged], rules: Sequence[RuleSpan]) -> list[SubscriptionLife]:
+    """One for each subscription, the last that was changed first."""
+    last = {one.subscription_id: one for one in sorted(subscriptions, key=lambda one: one.at)}
+    newest_first = sorted(last.values(), key=lambda one: -one.at)
+    return [
+        SubscriptionLife(str(one.subscription_id), one.network, one.channel, _steps(one, subscriptions, rules))
+        for one in newest_first
+    ]
+
+
+def _steps(
+    of: SubscriptionChanged, subscriptions: Iterable[SubscriptionChanged], rules: Iterable[RuleSpan]
+) -> list[ExplainedStep]:
     lived = [
         ExplainedStep(one.at, one.status, f"generation {one.generation}, {one.status_reason or one.channel}")
         for one in subscriptions
+        if one.subscription_id == of.subscription_id
     ]
-    named = [ExplainedStep(span.since, "rule", f"{_described(span)}{_ending(span)}") for span in rules]
+    named = [
+        ExplainedStep(span.since, "rule", f"{_described(span)}{_ending(span)}")
+        for span in rules
+        if span.subscription.subscription_id == of.subscription_id
+    ]
     return sorted((*lived, *named), key=lambda step: step.at)
+
+
+def _named(hours: Iterable[str]) -> str:
+    return ", ".join(hour_runs(hours))
 
 
 def _described(span: RuleSpan) -> str:

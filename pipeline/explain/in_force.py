@@ -1,16 +1,15 @@
 """Which rules and limits were in force at a time: for a few subscriptions, from their events.
 
-`pipeline.rules` and `pipeline.limits` say the same of all at once, by Spark.
+`pipeline.rules` says the same of all rules at once, by Spark.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clarion.decisions import SubscriptionStatus
 from clarion.events import LimitsLoaded, RuleRef, RulesChanged, SubscriptionChanged
-from clarion.limiter import SUBSCRIPTION_CAP, Limit
-from clarion.networks import network
+from pipeline.limit_spans import LimitSpan, spans_of
 from pipeline.period import FOREVER
 
 if TYPE_CHECKING:
@@ -34,19 +33,6 @@ class RuleSpan(NamedTuple):
         return self.since <= first - grace and self.until > last + grace
 
 
-class LimitsThen(NamedTuple):
-    """Without `pair` there is no limit for a pair of sender and client."""
-
-    pair: Limit | None
-    cap: Limit
-
-    @classmethod
-    def of(cls, loaded: LimitsLoaded) -> "LimitsThen":
-        parts = loaded.count, loaded.window, loaded.cooldown
-        pair = None if None in parts else Limit(*(part or 0 for part in parts))
-        return cls(pair, Limit(loaded.cap, loaded.cap_window, 0))
-
-
 def rule_spans(rules: Iterable[RulesChanged], subscriptions: Iterable[SubscriptionChanged]) -> list[RuleSpan]:
     """A rule counts while it is in the generation that its subscription has, and the subscription is active."""
     active: dict[tuple[UUID, int], list[tuple[SubscriptionChanged, int]]] = {}
@@ -63,22 +49,10 @@ def rule_spans(rules: Iterable[RulesChanged], subscriptions: Iterable[Subscripti
     return [span for span in spans if span.since < span.until]
 
 
-def limits_at(loaded: Iterable[LimitsLoaded], name: str, at: int, grace: int) -> list[LimitsThen]:
-    """Those that a network may have had at a time: more than one only next to a change.
-
-    What is earlier than the first known start of a worker is judged by that, and a network of which nothing is known by
-    its own default.
-    """
-    starts = sorted((one for one in loaded if one.network == name), key=lambda one: one.at)
-    if not starts:
-        return [LimitsThen(network(name).limit, SUBSCRIPTION_CAP)]
-    begins = [0, *(one.at for one in starts[1:]), FOREVER]
-    near = (
-        LimitsThen.of(one)
-        for one, (since, until) in zip(starts, pairwise(begins), strict=True)
-        if since <= at + grace and at - grace < until
-    )
-    return list(dict.fromkeys(near))
+def limits_at(loaded: Iterable[LimitsLoaded], name: str, at: int, grace: int) -> list[LimitSpan]:
+    """Those that a network may have had at a time: different ones only next to a change."""
+    spans = spans_of(name, (dict(one) for one in loaded if one.network == name))
+    return list({(span.limit, span.cap): span for span in spans if span.is_near(at, grace)}.values())
 
 
 def _added(rules: Iterable[RulesChanged]) -> Iterator[tuple[RulesChanged, RuleRef, int]]:

@@ -22,11 +22,10 @@ from pipeline.explain.obstacles import (
     queued_before,
     within_limits,
 )
+from pipeline.findings import REPAIRABLE, UNJUDGED, Difference
 
-MISSING, WRONGLY_DROPPED, UNEXPECTED, LATE = "missing", "wrongly_dropped", "unexpected", "late"
-RIGHT, UNJUDGED = "right", "unjudged"
-LOST = {MISSING, WRONGLY_DROPPED}
-REPAIRED = {*LOST, LATE}
+RIGHT, UNKNOWN = "right", "unknown"
+REPAIRED = {*REPAIRABLE, Difference.LATE}
 """What is a difference no more once a replay has sent it again."""
 NOTHING = "no notification"
 FINAL = {PushDecision.DELIVERED, PushDecision.TOKEN_GONE, PushDecision.SUBSCRIPTION_GONE, PushDecision.REFUSED}
@@ -35,7 +34,10 @@ ENDED = {*FINAL, PushDecision.STALE}
 
 @dataclass(frozen=True)
 class DecisionVerdict:
-    """`found` is a difference, as `reconcile` names them, or `RIGHT` or `UNJUDGED`; `reasons` are sentences."""
+    """`found` is a difference, as `reconcile` names them, or another word; `reasons` are sentences.
+
+    What is `UNJUDGED` a secret decides; of what is `UNKNOWN` the bytes are gone.
+    """
 
     found: str
     should_be: str
@@ -43,22 +45,24 @@ class DecisionVerdict:
 
     @property
     def is_difference(self) -> bool:
-        return self.found not in {RIGHT, UNJUDGED}
+        return self.found not in {RIGHT, UNJUDGED, UNKNOWN}
 
 
 def judge_envelope(observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway) -> DecisionVerdict:
     """The decision on the envelope itself. A drop that is wrong is a difference for each who wanted it."""
     if not observation.has_bytes:
-        return DecisionVerdict(
-            UNJUDGED, "unknown", ("Its bytes are not in the lake, so nobody can say what was right.",)
-        )
+        return DecisionVerdict(UNKNOWN, UNKNOWN, ("Its bytes are not in the lake, so nobody can say what was right.",))
     right, reason = _right_for_envelope(observation, rules)
     either = _either_way(observation, rules, leeway)
     if observation.decision is None:
-        return DecisionVerdict(MISSING if right == EnvelopeDecision.MATCHED else RIGHT, right, (reason, UNDECIDED))
+        return DecisionVerdict(
+            Difference.MISSING if right == EnvelopeDecision.MATCHED else RIGHT, right, (reason, UNDECIDED)
+        )
     if observation.decision == right or observation.decision in either:
         return DecisionVerdict(RIGHT, right, (reason,))
-    return DecisionVerdict(WRONGLY_DROPPED if right == EnvelopeDecision.MATCHED else UNEXPECTED, right, (reason,))
+    return DecisionVerdict(
+        Difference.WRONGLY_DROPPED if right == EnvelopeDecision.MATCHED else Difference.UNEXPECTED, right, (reason,)
+    )
 
 
 UNDECIDED = "It was never decided: its message is lost, still waits, or is a dead letter."
@@ -108,7 +112,7 @@ def _judge_queued(one: Notified, asked: Wish, against: Obstacle | None, leeway: 
     """What was queued is unexpected if anything stood in its way; else it had to reach its provider, in time."""
     obstacle = against or queued_before(one) or over_limit(one) or overfull(one)
     if obstacle:
-        return DecisionVerdict(UNEXPECTED, obstacle.should_be, (obstacle.reason,))
+        return DecisionVerdict(Difference.UNEXPECTED, obstacle.should_be, (obstacle.reason,))
     found, reason = _delivery(one.pushes, leeway)
     return DecisionVerdict(found, QUEUED, (*_for_it(one, asked), reason))
 
@@ -126,10 +130,10 @@ def _judge_unqueued(one: Notified, asked: Wish, against: Obstacle | None, leeway
         return DecisionVerdict(RIGHT, QUEUED, reasons)
     if one.found is None and one.observation.decision in {None, EnvelopeDecision.MATCHED}:
         lost = UNDECIDED if one.observation.decision is None else "It was matched, but this notification never decided."
-        return DecisionVerdict(MISSING, " or ".join((QUEUED, *asked.refusals)), (*reasons, lost))
+        return DecisionVerdict(Difference.MISSING, " or ".join((QUEUED, *asked.refusals)), (*reasons, lost))
     dropped = one.found or one.observation.decision
     return DecisionVerdict(
-        WRONGLY_DROPPED, QUEUED, (*reasons, f"It was dropped as {dropped}, which nothing bears out.")
+        Difference.WRONGLY_DROPPED, QUEUED, (*reasons, f"It was dropped as {dropped}, which nothing bears out.")
     )
 
 
@@ -170,13 +174,13 @@ def _described(one: Notified, span: RuleSpan) -> str:
 def _delivery(pushes: Sequence[PushTried], leeway: Leeway) -> tuple[str, str]:
     """Whether what was queued reached its provider, and in time."""
     if not pushes:
-        return MISSING, "It was queued, but never tried."
+        return Difference.MISSING, "It was queued, but never tried."
     last = max(pushes, key=lambda push: (push.decision in FINAL, push.at))
     if last.decision is PushDecision.STALE:
-        return LATE, f"It was given up as stale at {clock(last.at)}."
+        return Difference.LATE, f"It was given up as stale at {clock(last.at)}."
     if last.decision not in FINAL:
-        return MISSING, f"It was given up after attempt {last.attempt}: {last.reason or last.decision}."
+        return Difference.MISSING, f"It was given up after attempt {last.attempt}: {last.reason or last.decision}."
     latency = min((push.latency_ms for push in pushes if push.decision is PushDecision.DELIVERED), default=0)
     if latency > leeway.late:
-        return LATE, f"It was delivered only after {latency} ms."
+        return Difference.LATE, f"It was delivered only after {latency} ms."
     return RIGHT, f"It ended as {last.decision} at attempt {last.attempt}."

@@ -3,25 +3,25 @@
 The snapshots are those of `pipeline.known` and `pipeline.claims`, by their names. Without one, all lines are read.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from clarion.events import Event, LimitsLoaded, RuleRef, RulesChanged, SubscriptionChanged
-from pipeline.commits import MANIFESTS
+from pipeline.commits import read_manifests
 from pipeline.explain.cases import PossibleClaim
-from pipeline.files import listed
-from pipeline.lookup import Lookup, kind_of, of_row
-from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_start
-
-SNAPSHOTS, CLAIMS = "snapshots", "claims"
-GRACE_MS = HOUR_MS
-"""A snapshot ends so long before what is judged by it: of what ended shortly before, it knows nothing more."""
-LOOKED_BACK_MS = 2 * DAY_MS
-"""An hour that a snapshot has read may change so long after it: those hours are read again."""
-CLAIMED_BACK_MS = 45 * DAY_MS
-"""A claim lasts 30 days at most, and is recorded 15 days later at most."""
+from pipeline.lookup import Lookup, Sought, kind_of, of_row
+from pipeline.period import Period
+from pipeline.snapshots import (
+    CLAIMED_BACK_MS,
+    CLAIMS,
+    GRACE_MS,
+    LATE_FILES_MS,
+    last_before,
+    snapshot_days,
+    snapshot_name,
+)
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,19 @@ class Known:
     until: int
 
     def subscriptions(self, ids: Collection[UUID]) -> list[SubscriptionChanged]:
-        last = self.lookup.rows(self._last(SubscriptionChanged), "subscription_id", ids)
-        since = self.lookup.find(SubscriptionChanged, "subscription_id", ids, self._since(SubscriptionChanged))
-        return list(dict.fromkeys((*(of_row(SubscriptionChanged, row) for row in last), *since)))
+        return self._subscriptions("subscription_id", ids)
+
+    def subscriptions_of(self, client: bytes) -> list[SubscriptionChanged]:
+        return self._subscriptions("client_id", {client})
 
     def rules_naming(self, keys: Collection[bytes]) -> list[RulesChanged]:
         last = self.lookup.rows(self._last(RulesChanged), "key", keys)
         return [*map(_rule, last), *self.lookup.naming(keys, self._since(RulesChanged))]
 
-    def rules_of(self, subscription_id: UUID) -> list[RulesChanged]:
+    def rules_of(self, subscriptions: Collection[UUID]) -> list[RulesChanged]:
         """A snapshot is sorted by key, so that for these all of it is looked through."""
-        last = self.lookup.rows(self._last(RulesChanged), "subscription_id", {subscription_id})
-        since = self.lookup.find(RulesChanged, "subscription_id", {subscription_id}, self._since(RulesChanged))
+        last = self.lookup.rows(self._last(RulesChanged), "subscription_id", subscriptions)
+        since = self.lookup.find(RulesChanged, "subscription_id", subscriptions, self._since(RulesChanged))
         return [*map(_rule, last), *since]
 
     def limits(self) -> list[LimitsLoaded]:
@@ -52,29 +53,31 @@ class Known:
 
     def claims(self, envelope_ids: Collection[bytes]) -> list[PossibleClaim]:
         """Those that snapshots have of earlier days."""
-        around = Period(self.since - CLAIMED_BACK_MS, self.until)
-        days = [day for day in self._days(CLAIMS) if around.start < hour_start(f"{day}/00") < around.end]
-        paths = [path for day in days for path in self.lookup.named_files(f"{SNAPSHOTS}/{CLAIMS}/day={day}")]
+        days = snapshot_days(self.lookup.root, CLAIMS)
+        near = [day for day in days if self.since - CLAIMED_BACK_MS < day.end and day.start < self.until]
+        paths = self._files(CLAIMS, near) if envelope_ids else []
         return [PossibleClaim.of_row(row) for row in self.lookup.rows(paths, "envelope_id", envelope_ids)]
+
+    def _subscriptions(self, column: str, values: Collection[Sought]) -> list[SubscriptionChanged]:
+        last = self.lookup.rows(self._last(SubscriptionChanged), column, values)
+        since = self.lookup.find(SubscriptionChanged, column, values, self._since(SubscriptionChanged))
+        return list(dict.fromkeys((*(of_row(SubscriptionChanged, row) for row in last), *since)))
 
     def _last(self, model: type[Event]) -> list[str]:
         """The files of the last snapshot before."""
-        day = self._day(kind_of(model))
-        return self.lookup.named_files(f"{SNAPSHOTS}/{kind_of(model)}/day={day}") if day else []
+        day = self._day(model)
+        return self._files(kind_of(model), [day] if day else [])
 
     def _since(self, model: type[Event]) -> Period:
-        day = self._day(kind_of(model))
-        return Period(hour_start(f"{day}/00") + DAY_MS - LOOKED_BACK_MS if day else 0, self.until)
+        day = self._day(model)
+        return Period(day.end - LATE_FILES_MS if day else 0, self.until)
 
-    def _day(self, name: str) -> str | None:
-        """The last that had ended in time and has a snapshot."""
-        ended = hour_path(self.since - GRACE_MS - DAY_MS)[:10]
-        return max((day for day in self._days(name) if day <= ended), default=None)
+    def _day(self, model: type[Event]) -> Period | None:
+        return last_before(self.lookup.root, kind_of(model), self.since - GRACE_MS)
 
-    def _days(self, name: str) -> list[str]:
-        """Those that have a snapshot."""
-        paths = listed(self.lookup.root, f"{MANIFESTS}/{SNAPSHOTS}/{name}")
-        return [path.rpartition("=")[2].removesuffix(".json") for path in paths]
+    def _files(self, name: str, days: Iterable[Period]) -> list[str]:
+        found = read_manifests(self.lookup.root, [snapshot_name(name, day) for day in days])
+        return [each.path for made in found for each in made.files]
 
 
 def _rule(row: dict[str, Any]) -> RulesChanged:

@@ -41,7 +41,7 @@ def _held_by(claim: PossibleClaim) -> Obstacle:
 
 def over_limit(one: Notified) -> Obstacle | None:
     """Where two limits may have been in force, what either of them bears out is right."""
-    refused = [reason for limits in one.limits if (reason := _refusal(one, limits.pair))]
+    refused = [reason for limits in one.limits if (reason := _refusal(one, limits.limit))]
     if not refused or (one.found is QUEUED and len(refused) < len(one.limits)):
         return None
     return Obstacle(LIMITED, refused[0])
@@ -59,7 +59,7 @@ def _refusal(one: Notified, limit: Limit | None) -> str | None:
 
 
 def within_limits(one: Notified) -> Iterator[str]:
-    limit = one.limits[0].pair
+    limit = one.limits[0].limit
     if limit and one.sender is not None:
         window = window_after(one.earlier, limit)
         near = sum(abs(admitted.at - one.at) < limit.window for admitted in window.admitted)

@@ -9,11 +9,12 @@ from clarion.decisions import Purpose
 from clarion.events import NotificationDecided, SubscriptionChanged
 from pipeline.explain.cases import Leeway, Notified, ObservedReceipt
 from pipeline.explain.evidence import Evidence
-from pipeline.explain.explanation import Explanation, NotificationAnswer, ReceiptAnswer, changes_of
+from pipeline.explain.explanation import Explanation, NotificationAnswer, ReceiptAnswer, lives_of
 from pipeline.explain.in_force import RuleSpan, rule_spans
-from pipeline.explain.judgement import LOST, DecisionVerdict, judge_envelope, judge_notification
+from pipeline.explain.judgement import DecisionVerdict, judge_envelope, judge_notification
 from pipeline.explain.known import Known
-from pipeline.explain.trail import Trail, follow_envelope, follow_receipt, follow_subscription, observations
+from pipeline.explain.trail import Trail, follow_envelope, follow_receipt, follow_subscriptions, observations
+from pipeline.findings import REPAIRABLE
 from pipeline.lookup import Lookup
 from pipeline.period import HOUR_MS, Period
 
@@ -25,14 +26,27 @@ DIGITS = 64
 
 @dataclass(frozen=True)
 class ExplainRequest:
-    """What to explain: an envelope's id, or the UUID of a receipt or of a subscription; perhaps for one client alone."""
+    """What to explain: an envelope's id, or the UUID of a receipt or of a subscription; perhaps for one client alone.
 
-    asked: bytes | UUID
+    Of a subscription, what was observed in `period`; with nothing but a client, of all of its own.
+    """
+
+    asked: bytes | UUID | None
     period: Period
     client: bytes | None = None
     show: int = 20
     leeway: Leeway = field(default_factory=Leeway)
     oversize: str | None = None
+
+    @property
+    def arrived(self) -> Period:
+        """What was observed in the period may arrive in the hour after it."""
+        return Period(self.period.start, self.period.end + HOUR_MS)
+
+    @property
+    def text(self) -> str:
+        asked = self.asked or self.client or b""
+        return asked.hex() if isinstance(asked, bytes) else str(asked)
 
 
 def parse_asked(text: str) -> bytes | UUID:
@@ -42,16 +56,21 @@ def parse_asked(text: str) -> bytes | UUID:
 
 
 def explain(lookup: Lookup, request: ExplainRequest) -> Explanation:
-    if isinstance(request.asked, bytes):
-        return _of_envelope(lookup, request, "envelope", follow_envelope(lookup, request.asked, request.period))
-    known = Known(lookup, request.period.start, request.period.end)
-    if changes := known.subscriptions({request.asked}):
-        return _of_subscription(lookup, request, known, changes)
-    return _of_envelope(lookup, request, "receipt", follow_receipt(lookup, request.asked, request.period))
+    known = Known(lookup, request.period.start, request.arrived.end)
+    match request.asked:
+        case bytes(envelope_id):
+            return _of_envelope(lookup, request, "envelope", follow_envelope(lookup, envelope_id, request.arrived))
+        case UUID() as asked if changes := known.subscriptions({asked}):
+            return _of_subscriptions(lookup, request, "subscription", known, changes)
+        case UUID() as receipt:
+            return _of_envelope(lookup, request, "receipt", follow_receipt(lookup, receipt, request.arrived))
+        case None:
+            own = known.subscriptions_of(request.client or b"")
+            return _of_subscriptions(lookup, request, "client", known, own)
 
 
 def _of_envelope(lookup: Lookup, request: ExplainRequest, what: str, trail: Trail) -> Explanation:
-    known = Known(lookup, trail.began_at or request.period.start, request.period.end)
+    known = Known(lookup, trail.began_at or request.period.start, request.arrived.end)
     seen = observations(trail, request.oversize)
     named = known.rules_naming({key for one in seen if one.envelope for key in one.envelope.keys})
     owners = {one.subscription_id for kind in (named, trail.notified) for one in kind}
@@ -71,15 +90,17 @@ def _some(owners: set[UUID], trail: Trail) -> set[UUID]:
     return set(sorted(owners, key=lambda owner: (owner in decided, owner))[:MOST])
 
 
-def _of_subscription(
-    lookup: Lookup, request: ExplainRequest, known: Known, changes: Sequence[SubscriptionChanged]
+def _of_subscriptions(
+    lookup: Lookup, request: ExplainRequest, what: str, known: Known, changes: Sequence[SubscriptionChanged]
 ) -> Explanation:
-    owner = changes[0].subscription_id
-    rules = rule_spans(known.rules_of(owner), changes)
-    trail = follow_subscription(lookup, owner, {span.rule.key for span in rules}, request.period)
-    seen = observations(trail, request.oversize)
-    answer = _answer(lookup, request, "subscription", seen, gather(known, seen, trail, rules))
-    return replace(answer, changes=changes_of(changes, rules))
+    """`changes` are all of one subscription, or of each of a client's."""
+    owners = {one.subscription_id for one in changes}
+    rules = rule_spans(known.rules_of(owners), changes)
+    trail = follow_subscriptions(lookup, owners, {span.rule.key for span in rules}, request.arrived)
+    observed = observations(trail, request.oversize)
+    seen = [one for one in observed if request.period.start <= one.observed_at < request.period.end]
+    answer = _answer(lookup, request, what if owners else None, seen, gather(known, seen, trail, rules))
+    return replace(answer, lives=lives_of(changes, rules), quiet=lookup.quiet(request.period))
 
 
 def _answer(
@@ -89,11 +110,15 @@ def _answer(
     receipts = [_receipt_answer(one, evidence, request) for one in seen]
     wrong = [one for one in receipts if any(each.verdict.is_difference for each in one.notifications)]
     fine = [one for one in receipts if one not in wrong]
-    shown = [*wrong, *fine[::-1]][: request.show] if what == "subscription" else receipts
-    asked = (request.asked.hex() if isinstance(request.asked, bytes) else str(request.asked)) if what else None
-    pending = list(lookup.pending(request.period))
+    shown = [*wrong, *fine[::-1]][: request.show] if what in {"subscription", "client"} else receipts
     return Explanation(
-        asked, what, request.period, pending, receipts=shown, notes=list(_notes(lookup, receipts, shown))
+        request.text if what else None,
+        what,
+        request.period,
+        pending=list(lookup.pending(request.arrived)),
+        absent=lookup.absent(request.period),
+        receipts=shown,
+        notes=list(_notes(lookup, receipts, shown)),
     )
 
 
@@ -106,7 +131,7 @@ def judge_all(seen: ObservedReceipt, evidence: Evidence, leeway: Leeway) -> Iter
     """One observation for each subscription; those of an envelope have to be judged in their order."""
     for one in evidence.notifications(seen, leeway):
         verdict = judge_notification(one, leeway)
-        if verdict.found in LOST:
+        if verdict.found in REPAIRABLE:
             evidence.add_lost(one)
         yield one, verdict
 
@@ -135,3 +160,5 @@ def _notes(lookup: Lookup, receipts: Sequence[ReceiptAnswer], shown: Sequence[Re
         yield f"{len(receipts) - len(shown):,} more envelopes are not shown: --show has more."
     if lookup.unreadable:
         yield f"{lookup.unreadable} lines could not be read."
+    for path in lookup.damaged:
+        yield f"{path} is damaged: only its beginning could be read."

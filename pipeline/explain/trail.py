@@ -9,7 +9,7 @@ from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecide
 from clarion.networks import Malformed, network
 from pipeline.explain.cases import ObservedReceipt
 from pipeline.lookup import Lookup, read_bytes
-from pipeline.period import DAY_MS, Period
+from pipeline.period import DAY_MS, Period, arrivals
 
 LOOKBACK_MS = 7 * DAY_MS
 """So far before a period the claim is looked for by which something is a duplicate in it."""
@@ -65,8 +65,10 @@ class Trail:
         return replace(self, notified=notified, pushed=pushed)
 
     def is_complete(self, since: int) -> bool:
-        """Whether nothing that arrived before `since` can be of it: nothing arrives before it was observed."""
-        return self.began_at is not None and self.began_at - CLOCKS_MS >= since
+        """Whether nothing that arrived before `since` can be of it."""
+        if self.began_at is None:
+            return False
+        return arrivals(Period(self.began_at - CLOCKS_MS, since), since).start >= since
 
 
 def follow_envelope(lookup: Lookup, envelope_id: bytes, period: Period) -> Trail:
@@ -126,20 +128,20 @@ def id_of(observed: EnvelopeObserved) -> bytes | None:
         return None
 
 
-def follow_subscription(lookup: Lookup, subscription_id: UUID, keys: Collection[bytes], period: Period) -> Trail:
-    """All that was decided and tried for one subscription in a period, and all that was observed of its rules' keys.
+def follow_subscriptions(lookup: Lookup, ids: Collection[UUID], keys: Collection[bytes], period: Period) -> Trail:
+    """All that was decided and tried for some subscriptions in a period, and all that was observed of their rules' keys.
 
     Whoever holds the claim of a duplicate may have got it before the period.
     """
     trail = Trail(period)
-    trail.notified = lookup.find(NotificationDecided, "subscription_id", {subscription_id}, period)
-    trail.pushed = lookup.find(PushTried, "subscription_id", {subscription_id}, period)
+    trail.notified = lookup.find(NotificationDecided, "subscription_id", ids, period)
+    trail.pushed = lookup.find(PushTried, "subscription_id", ids, period)
     named = set(lookup.observed_naming(keys, period))
     receipts = named | {one.receipt for one in trail.notified}
     trail.observed = lookup.find(EnvelopeObserved, "receipt", receipts, period)
     trail.decided = lookup.find(EnvelopeDecided, "receipt", receipts, period)
     earlier = lookup.find(NotificationDecided, "envelope_id", trail.doubled, _before(period))
-    trail.notified += [one for one in earlier if one.subscription_id == subscription_id]
+    trail.notified += [one for one in earlier if one.subscription_id in ids]
     return trail
 
 

@@ -12,7 +12,7 @@ from pipeline.generator import faults, live, people, traffic
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, Made, Plan
 from pipeline.lake import EventLake, hour_columns
-from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.period import DAY_MS, HOUR_MS, arrivals
 from pipeline.raw import RAW, arrived_files
 from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
 
@@ -36,21 +36,14 @@ def generate(lake: EventLake, plan: Plan, *, compacted: bool = False) -> None:
 
 
 def seal_hours(lake: EventLake, plan: Plan, *, compacted: bool) -> None:
-    """Say of the day's hours, and of those in which its last lines arrive, how much there is: in quiet ones nothing.
+    """Say of the hours in which the day's lines arrive how much there is: in quiet ones nothing.
 
     What the stream's files hold is left to `compact`.
     """
-    arrival = Period(plan.period.start, plan.period.end + 2 * HOUR_MS)
+    arrival = arrivals(plan.period, plan.period.end + 2 * HOUR_MS)
     in_files = set() if compacted else set(arrived_files(lake.root, arrival))
     declare_complete(lake.root, set(arrival.hours()) - in_files, arrival.end)
     lake.view.refresh()
-
-
-def generate_observed(lake: EventLake, plan: Plan) -> None:
-    """Only what was observed in such a day, without anything that came of it."""
-    made = traffic.signed(traffic.drafts(lake.spark, plan), plan)
-    rows = live.observed(traffic.observations(made, plan)).withColumn("network", F.lit(NETWORK))
-    lake.write(EventKind.OBSERVED, rows.select("*", *hour_columns(F.col("at") + _BUFFERED_MS)))
 
 
 def answers(lake: EventLake) -> DataFrame:

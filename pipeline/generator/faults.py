@@ -8,6 +8,7 @@ from pipeline.findings import Difference
 from pipeline.generator.live import GENUINE
 from pipeline.generator.plan import Plan
 from pipeline.generator.traffic import EARLIER, FLOOD, OF_FLOODS
+from pipeline.terms import Terms
 
 STEADY_MS = 60_000
 """Faults keep this far from every change of rules, where nobody can say what is right."""
@@ -63,7 +64,8 @@ def answers(with_faults: DataFrame, intruding: DataFrame, missed: DataFrame) -> 
 
 def missed(wanted: DataFrame, answered: DataFrame) -> DataFrame:
     """What the outage swallowed, unless another showing is among the notifications `answered`."""
-    swallowed = wanted.where(F.col("outage") & F.col("kind").isin(*GENUINE) & steady())
+    certain = steady("observed_at", Terms().grace)
+    swallowed = wanted.where(F.col("outage") & F.col("kind").isin(*GENUINE) & certain)
     first = swallowed.groupBy("m", "sub").agg(F.min_by(F.struct(*_SAME), "copy").alias("who"))
     return first.join(answered, on=["m", "sub"], how="leftanti").select("who.*")
 
@@ -79,12 +81,12 @@ def tried(notified: DataFrame) -> DataFrame:
     return notified.where(goes_out).withColumn("delay", F.when(of("late"), LATE_MS).otherwise(0))
 
 
-def steady() -> Column:
-    """Whether the rule was in force well before and after the decision."""
-    at = F.col("decided_at")
-    ends = F.coalesce(F.least("until", "invalid_at"), at + 2 * STEADY_MS)
-    far = F.col("flips_at").isNull() | (F.abs(F.col("flips_at") - at) > STEADY_MS)
-    return (F.col("since") < at - STEADY_MS) & (ends > at + STEADY_MS) & far
+def steady(when: str = "decided_at", distance: int = STEADY_MS) -> Column:
+    """Whether the rule was in force so many milliseconds before and after the time in column `when`."""
+    at = F.col(when)
+    ends = F.coalesce(F.least("until", "invalid_at"), at + 2 * distance)
+    far = F.col("flips_at").isNull() | (F.abs(F.col("flips_at") - at) > distance)
+    return (F.col("since") <= at - distance) & (ends > at + distance) & far
 
 
 def _overruns(plan: Plan) -> Column:

@@ -15,6 +15,7 @@ from clarion.networks.statements.signature import Keypair, sign
 from pipeline.generator.people import TOPICS, popular, topic_key
 from pipeline.generator.plan import Plan
 from pipeline.period import DAY_MS, HOUR_MS
+from pipeline.schemas import in_spark
 
 FLOOD = 70
 """Statements in a flood, one each 150 ms."""
@@ -29,8 +30,7 @@ EARLIER = 1 << 41
 """Where those begin that were shown before the day."""
 AGES = (10 * 60_000, 3 * DAY_MS, 29 * DAY_MS, 31 * DAY_MS)
 """Of the earlier ones when they are shown again: just after midnight, and around the longest time that a claim lives."""
-_SIGNED = "m long, raw binary, envelope_id binary, sender binary"
-_ARROW = pa.schema([
+_SIGNED = pa.schema([
     ("m", pa.int64()),
     ("raw", pa.binary()),
     ("envelope_id", pa.binary()),
@@ -46,7 +46,7 @@ def drafts(spark: SparkSession, plan: Plan) -> DataFrame:
 def signed(drafted: DataFrame, plan: Plan) -> DataFrame:
     """The drafts with `raw, envelope_id, sender`. Other bytes at each evaluation: write them down."""
     needed = drafted.select("m", "author", "kind", "observed_at", topic_key(plan).alias("topic"))
-    spread = needed.repartition("m").mapInArrow(partial(_sign_batches, seed=plan.seed), _SIGNED)
+    spread = needed.repartition("m").mapInArrow(partial(_sign_batches, seed=plan.seed), in_spark(_SIGNED))
     return drafted.join(spread, on="m", how="inner")
 
 
@@ -129,7 +129,7 @@ def _earlier(spark: SparkSession, plan: Plan) -> DataFrame:
 def _sign_batches(batches: Iterable[pa.RecordBatch], seed: int) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows = [_made(row, seed) for row in batch.to_pylist()]
-        yield pa.RecordBatch.from_pylist(rows, schema=_ARROW)
+        yield pa.RecordBatch.from_pylist(rows, schema=_SIGNED)
 
 
 def _made(draft: dict[str, object], seed: int) -> dict[str, object]:

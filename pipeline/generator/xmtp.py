@@ -25,7 +25,7 @@ from clarion.networks.xmtp.topics import group_topic
 from clarion.networks.xmtp.wire_pb2 import GroupMessage, NodeEnvelope
 from pipeline.generator import faults, live
 from pipeline.generator.plan import DICE, Keep, Made, Plan
-from pipeline.limits import default_span
+from pipeline.limit_spans import default_span
 from pipeline.period import DAY_MS
 from pipeline.schemas import EventKind
 

@@ -24,7 +24,7 @@ from api.proofs import PER_CLIENT, TO_RINGING_TOKEN, TO_TOKEN
 from api.requests import REQUEST_SECONDS
 from api.settings import ApiSettings
 from api.worker import ApiWorker
-from clarion.networks import NETWORKS, STATEMENTS
+from clarion.networks import NETWORKS, STATEMENTS, WALLETCONNECT
 from clarion.proofs import ATTEMPTS, CODE_SECONDS, PENDING_MS
 from local.gateway import Gateway
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[2] / "docs"
 API_PAGE = (DOCS / "api.md").read_text()
+WALLETS = (DOCS / "walletconnect.md").read_text().partition("\n### Register a device\n")[2].partition("\n### ")[0]
 EXAMPLE = re.compile(r"```sh\n(.*?)```\n```json\n(.*?)```", re.DOTALL)
 ALL = tuple(NETWORKS)
 SHOWN_MS = 1_800_000_000_000
@@ -43,7 +44,9 @@ SEPARATOR = "\n---- next example ----\n"
 @pytest.fixture(scope="module")
 def gateway(authorizer: Authorizer, pushing: Callable[..., ApiWorker]) -> Iterator[Gateway]:
     """A deployment that takes direct pushes, so that every example can succeed."""
-    worker = replace(pushing(), now=lambda: SHOWN_MS)
+    worker = pushing()
+    settings = worker.settings.model_copy(update={"networks": (STATEMENTS, WALLETCONNECT)})
+    worker = replace(worker, settings=settings, now=lambda: SHOWN_MS)
     with Gateway(authorizer, lambda event: handle(event, cast("LambdaContext", None), worker)) as running:
         yield running
 
@@ -100,9 +103,12 @@ def test_the_pending_subscription_that_is_shown_is_one_as_described() -> None:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the examples are for curl")
-def test_each_example_answers_what_it_says(gateway: Gateway, new_token: Callable[..., str]) -> None:
-    examples = EXAMPLE.findall(API_PAGE)
-    assert len(examples) == 13
+@pytest.mark.parametrize(("page", "count"), [(API_PAGE, 13), (WALLETS, 4)], ids=["statements", "wallets"])
+def test_each_example_answers_what_it_says(
+    gateway: Gateway, new_token: Callable[..., str], page: str, count: int
+) -> None:
+    examples = EXAMPLE.findall(page)
+    assert len(examples) == count
     script = f"printf '{SEPARATOR}'\n".join(command for command, _ in examples)
     seed = uuid4().bytes * 2
     environment = {"CLARION": gateway.url, "TOKEN": new_token(), "SEED": seed.hex()}

@@ -9,6 +9,7 @@ import boto3
 import pytest
 
 from api.requests import ORIGIN_HEADER as HEADER
+from api.requests import source_address
 from clarion.secrets import OriginSecret, Secret
 
 VALUE = "what CloudFront and the API alone know, of 64 letters in a real deployment"
@@ -52,3 +53,19 @@ def test_while_the_secret_can_not_be_read_nobody_is_let_in(client: Any) -> None:
     client.worker = replace(client.worker, origin=Secret(boto3.client("secretsmanager"), "nowhere", OriginSecret))
     answer = client("GET", "/openapi.json", **{HEADER: VALUE})
     assert (answer.status, answer.json["type"]) == (503, "urn:clarion:problem:unavailable")
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "address"),
+    [
+        ("192.0.2.9, 198.51.100.7", "192.0.2.9"),
+        ("203.0.113.1, 192.0.2.9, 198.51.100.7", "192.0.2.9"),
+        ("203.0.113.1, 192.0.2.9", "192.0.2.9"),
+        ("198.51.100.7", "198.51.100.7"),
+        ("", "198.51.100.7"),
+    ],
+)
+def test_behind_cloudfront_a_request_comes_from_its_viewer_whatever_that_says(forwarded: str, address: str) -> None:
+    event = {"headers": {"x-forwarded-for": forwarded}, "requestContext": {"http": {"sourceIp": "198.51.100.7"}}}
+    assert source_address(event, behind_cloudfront=True) == address
+    assert source_address(event, behind_cloudfront=False) == "198.51.100.7"

@@ -23,6 +23,8 @@ from moto.sqs.responses import SQSResponse
 from clarion import tables
 from clarion.clock import now_ms
 from clarion.events import Event
+from clarion.networks.walletconnect import tables as walletconnect
+from clarion.networks.walletconnect.needs import SERVER_SECRET
 from clarion.networks.zulip.needs import BOUNCER_SECRET
 from clarion.networks.zulip.servers import MODELS
 from clarion.tables import Lease, RuleRow, Subscription, Token
@@ -284,6 +286,13 @@ class Account:
         for model in MODELS:
             model.create_table(billing_mode="PAY_PER_REQUEST")
         fill_in(BOUNCER_SECRET, keys)
+
+    def serve_walletconnect(self) -> None:
+        """Its secret holds what it was made with."""
+        tables.bind(PREFIX, own=walletconnect.MODELS)
+        for model in walletconnect.MODELS:
+            model.create_table(billing_mode="PAY_PER_REQUEST")
+        fill_in(SERVER_SECRET, "random letters")
 
     def renew_lease(self, task: str, *, seconds_ago: float, ended: bool = False) -> None:
         version = now_ms() - int(seconds_ago * 1000)

@@ -43,9 +43,17 @@ def test_the_commands_are_those_that_the_page_explains() -> None:
     of_zulip = {"keys", "realm add", "realm remove", "retire-key", "rotate-key"}
     of_zulip |= {f"server {change}" for change in ("add", "list", "remove")}
 
-    every = {"doctor", "export-rules", "mute", "redrive", "send-test", "status", "unmute", "why"}
-    assert set(COMMANDS) == every | {f"zulip {words}" for words in of_zulip}
-    assert [command for command in COMMANDS if f"$ clarion {command}" not in page] == []
+    of_walletconnect = {"create-keys"} | {f"project {change}" for change in (
+        "activate", "add", "deactivate", "domain", "list", "remove-type", "rotate-secret", "type"
+    )}  # fmt: skip
+
+    every = {"doctor", "export-rules", "mute", "page", "redrive", "send-test", "status", "unmute", "why"}
+    assert set(COMMANDS) == every | {f"zulip {words}" for words in of_zulip} | {
+        f"walletconnect {words}" for words in of_walletconnect
+    }
+    own_page = (ROOT / "docs" / "walletconnect.md").read_text()
+    unexplained = [command for command in COMMANDS if f"$ clarion {command}" not in page + own_page]
+    assert [command for command in unexplained if f"`{command.removeprefix('walletconnect ')}" not in own_page] == []
 
 
 def test_the_page_tells_every_exit_code() -> None:
@@ -96,7 +104,7 @@ RIGHT = [
     ["export-rules"],
     ["send-test", APPLE, "--channel", "apns", "--yes", "--wait", "1"],
     ["send-test", GOOGLE, "--channel", "fcm", "--yes", "--wait", "1"],
-    ["zulip", "server", "add", SERVER, "--devices", "5"],
+    ["zulip", "server", "add", SERVER, "--devices", "5", "--key-hash", HASH],
     ["zulip", "realm", "add", REALM, "--server", SERVER],
     ["zulip", "server", "list"],
     ["zulip", "realm", "remove", REALM, "--yes"],

@@ -10,6 +10,8 @@ import pytest
 from moto.sns.models import sns_backends
 
 from clarion.decisions import Environment
+from clarion.networks.walletconnect.needs import SERVER_SECRET
+from clarion.networks.walletconnect.server_keys import ServerKeys
 from clarion.networks.zulip.keys import BouncerKeys
 from clarion.networks.zulip.needs import BOUNCER_SECRET
 from clarion.providers import apns
@@ -76,6 +78,22 @@ def test_the_secret_of_zulips_bouncer_is_looked_at(account: Account, text: str, 
     checks = list(credentials.check_secrets(account.here))
 
     assert todos(checks) == {"secret clarion-prod-zulip-bouncer": todo}
+    assert text not in checks[0].found
+
+
+@pytest.mark.parametrize(
+    ("text", "todo"),
+    [("random letters", credentials.CREATE_KEYS), (ServerKeys.generate().text, None)],
+    ids=["unfilled", "filled in"],
+)
+def test_the_secret_of_the_notify_server_is_looked_at(account: Account, text: str, todo: str | None) -> None:
+    configure(account)
+    outputs = account.cloudformation.stacks["clarion-prod-stack"]
+    outputs["WalletconnectServerSecretId"] = fill_in(SERVER_SECRET, text)
+
+    checks = list(credentials.check_secrets(account.here))
+
+    assert todos(checks) == {"secret clarion-prod-walletconnect-server": todo}
     assert text not in checks[0].found
 
 

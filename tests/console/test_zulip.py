@@ -19,7 +19,7 @@ from clarion.networks.zulip.devices import DeviceData, Profile
 from clarion.networks.zulip.keys import BouncerKeys
 from clarion.networks.zulip.needs import BOUNCER_SECRET
 from clarion.networks.zulip.payload import ApnsBody, ShippedContent, push_of
-from clarion.networks.zulip.servers import Realm, Server, find_realm, find_server
+from clarion.networks.zulip.servers import FORMER_KEY_MS, Realm, Server, find_realm, find_server
 from clarion.tables import Subscription
 from console.faults import Exit
 from console.zulip import bouncer_keys
@@ -27,6 +27,7 @@ from tests.console.account import PREFIX, Account, Clarion
 
 SERVER, OTHER, REALM = uuid4(), uuid4(), uuid4()
 KEY_HASH = sha256(b"k" * 64).digest()
+BY_KEY = ("--key-hash", KEY_HASH.hex())
 TWO = BouncerKeys().rotated(1_700_000_000).rotated(1_760_000_000)
 OLD, NEW = (key.public for key in TWO.keys)
 MONTH = 30 * 86_400
@@ -44,9 +45,12 @@ def stored_keys() -> BouncerKeys:
 
 
 def register(public: str, *, age: int = 0, server: UUID = SERVER, status: str = "active") -> None:
-    """A device, whose registration was sealed `age` seconds ago."""
-    data = DeviceData(Profile.SHIPPED, REALM, 1, b64decode(public)[: devices.KEY_PREFIX_BYTES], int(time.time()) - age)
-    subscribe(ZULIP, client_id=server.bytes, status=status, network_data=devices.pack(data))
+    """A device, which was registered `age` seconds ago, by a clock that is ahead."""
+    data = DeviceData(
+        Profile.SHIPPED, REALM, 1, b64decode(public)[: devices.KEY_PREFIX_BYTES], int(time.time()) + MONTH
+    )
+    created_at = now_ms() - age * 1000
+    subscribe(ZULIP, client_id=server.bytes, status=status, network_data=devices.pack(data), created_at=created_at)
 
 
 def subscribe(network: str, **changes: Any) -> None:
@@ -68,36 +72,51 @@ def found_realm() -> Realm:
 
 
 @pytest.mark.usefixtures("zulip")
-def test_a_server_without_a_known_key_is_invited(clarion: Clarion) -> None:
-    ended = clarion("zulip", "server", "add", str(SERVER), "--hostname", "chat.example.org")
+def test_a_server_is_let_in_by_its_key(clarion: Clarion) -> None:
+    ended = clarion("zulip", "server", "add", str(SERVER), "--hostname", "chat.example.org", *BY_KEY)
 
     assert ended.code == Exit.WELL
-    assert "is invited to prod" in ended.out
-    assert (found_server().state, found_server().hostname) == ("invited", "chat.example.org")
-    assert found_server().key_hash is None
+    assert "is active at prod" in ended.out
+    assert (found_server().state, found_server().hostname) == ("active", "chat.example.org")
+    assert found_server().key_hash == KEY_HASH
 
 
 @pytest.mark.usefixtures("zulip")
-def test_a_server_whose_key_is_known_is_active_at_once(clarion: Clarion) -> None:
-    clarion("zulip", "server", "add", str(SERVER), "--key-hash", KEY_HASH.hex())
+def test_no_server_is_let_in_without_one(clarion: Clarion) -> None:
+    ended = clarion("zulip", "server", "add", str(SERVER), "--hostname", "chat.example.org")
 
-    assert (found_server().state, found_server().key_hash) == ("active", KEY_HASH)
+    assert (ended.code, "--key-hash" in ended.err) == (Exit.USAGE, True)
+    assert find_server(SERVER) is None
 
 
 @pytest.mark.usefixtures("zulip")
 def test_adding_again_changes_what_is_named_and_nothing_else(clarion: Clarion) -> None:
-    clarion("zulip", "server", "add", str(SERVER), "--key-hash", KEY_HASH.hex(), "--contact", "a@example.org")
+    clarion("zulip", "server", "add", str(SERVER), *BY_KEY, "--contact", "a@example.org")
     before = found_server()
 
-    clarion("zulip", "server", "add", str(SERVER), "--devices", "50", "--pushes-a-minute", "600")
+    clarion("zulip", "server", "add", str(SERVER), "--devices", "50", "--pushes-a-minute", "600", "--realms", "7")
 
-    changed = {"devices_most": 50, "pushes_a_minute": 600}
+    changed = {"devices_most": 50, "pushes_a_minute": 600, "realms_most": 7}
     assert found_server().attribute_values == before.attribute_values | changed
 
 
 @pytest.mark.usefixtures("zulip")
+def test_with_a_new_key_the_one_that_the_server_has_just_replaced_ends_too(clarion: Clarion) -> None:
+    clarion("zulip", "server", "add", str(SERVER), *BY_KEY)
+    row = found_server()
+    row.former_key_hash, row.former_key_until = b"f" * 32, now_ms() + FORMER_KEY_MS
+    row.save()
+
+    clarion("zulip", "server", "add", str(SERVER), "--devices", "50")
+    assert found_server().key_hashes(now_ms()) == [KEY_HASH, b"f" * 32]
+
+    clarion("zulip", "server", "add", str(SERVER), *BY_KEY)
+    assert found_server().key_hashes(now_ms()) == [KEY_HASH]
+
+
+@pytest.mark.usefixtures("zulip")
 def test_a_removed_server_is_refused_until_it_is_added_again(clarion: Clarion) -> None:
-    clarion("zulip", "server", "add", str(SERVER), "--key-hash", KEY_HASH.hex())
+    clarion("zulip", "server", "add", str(SERVER), *BY_KEY)
 
     assert "deactivated" in clarion("zulip", "server", "remove", str(SERVER), "--yes").out
     assert found_server().state == "deactivated"
@@ -109,7 +128,7 @@ def test_a_removed_server_is_refused_until_it_is_added_again(clarion: Clarion) -
 @pytest.mark.usefixtures("zulip")
 def test_servers_are_listed_with_their_realms_and_devices(clarion: Clarion) -> None:
     for server, name in ((OTHER, "b.example.org"), (SERVER, "a.example.org")):
-        clarion("zulip", "server", "add", str(server), "--hostname", name)
+        clarion("zulip", "server", "add", str(server), "--hostname", name, *BY_KEY)
     clarion("zulip", "realm", "add", str(REALM), "--server", str(SERVER))
     register(NEW)
     register(NEW)
@@ -126,7 +145,7 @@ def test_servers_are_listed_with_their_realms_and_devices(clarion: Clarion) -> N
 
 @pytest.mark.usefixtures("zulip")
 def test_no_list_shows_what_a_server_authenticates_with(clarion: Clarion) -> None:
-    clarion("zulip", "server", "add", str(SERVER), "--key-hash", KEY_HASH.hex())
+    clarion("zulip", "server", "add", str(SERVER), *BY_KEY)
 
     assert KEY_HASH.hex() not in clarion("zulip", "server", "list", "--json").out
 
@@ -134,7 +153,7 @@ def test_no_list_shows_what_a_server_authenticates_with(clarion: Clarion) -> Non
 @pytest.mark.usefixtures("zulip")
 def test_a_realm_moves_to_another_server_only_when_that_is_confirmed(clarion: Clarion) -> None:
     for server in (SERVER, OTHER):
-        clarion("zulip", "server", "add", str(server))
+        clarion("zulip", "server", "add", str(server), *BY_KEY)
     clarion("zulip", "realm", "add", str(REALM), "--server", str(SERVER), "--host", "a.example.org")
 
     refused = clarion("zulip", "realm", "add", str(REALM), "--server", str(OTHER), typed="n\n")
@@ -147,7 +166,7 @@ def test_a_realm_moves_to_another_server_only_when_that_is_confirmed(clarion: Cl
 
 @pytest.mark.usefixtures("zulip")
 def test_a_removed_realm_is_refused_until_it_is_added_again(clarion: Clarion) -> None:
-    clarion("zulip", "server", "add", str(SERVER))
+    clarion("zulip", "server", "add", str(SERVER), *BY_KEY)
     for change, state in (("add", "active"), ("remove", "refused"), ("add", "active")):
         of_server = ("--server", str(SERVER)) if change == "add" else ()
         clarion("zulip", "realm", change, str(REALM), *of_server, "--yes")

@@ -9,7 +9,8 @@ from pynamodb.exceptions import TransactWriteError
 from clarion import tables
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
-from clarion.endings import Death, declare_dead
+from clarion.endings import HOLDERS, Death, declare_dead, end_holders
+from clarion.messages import DeadTokenMessage
 from clarion.networks import STATEMENTS, XMTP, ZULIP
 from clarion.tables import Subscription, Token
 from clarion.tokens import holder_of, token_hash, token_of
@@ -160,6 +161,47 @@ def test_a_dead_token_ends_every_subscription_of_an_additive_network(connection:
 
     assert {row.subscription_id for row in ended} == {OTHER, *(row.subscription_id for row in devices)}
     assert Token.count(token_hash(Channel.APNS, TOKEN)) == 0
+
+
+@pytest.mark.parametrize(("count", "ended", "asked"), [(HOLDERS - 1, HOLDERS - 1, 0), (HOLDERS + 9, HOLDERS + 1, 1)])
+def test_a_page_of_holders_ends_and_for_more_there_is_a_request_before(
+    connection: Connection, count: int, ended: int, asked: int
+) -> None:
+    devices = [subscribe(str(UUID(int=number)), ZULIP) for number in range(count)]
+    called, requests, pages = _calls(connection), list[DeadTokenMessage](), list[list[str]]()
+
+    def request_endings(message: DeadTokenMessage) -> None:
+        assert "TransactWriteItems" not in called
+        requests.append(message)
+
+    rows = declare_dead(
+        connection,
+        devices[-1],
+        Death("Unregistered", NOW),
+        request_cleanup=pages.append,
+        request_endings=request_endings,
+    )
+
+    assert (len(rows), len(requests), len(pages[0])) == (ended, asked, ended)
+    left = [row for message in requests for row in end_holders(connection, message)]
+    assert len(left) == count - ended
+    assert Token.count(token_hash(Channel.APNS, TOKEN)) == 0
+
+
+def test_the_others_of_a_token_end_where_it_is_dead_alone(connection: Connection) -> None:
+    devices = [subscribe(str(UUID(int=number)), ZULIP) for number in range(4)]
+    devices[1].update([Subscription.app.set("second")])
+    devices[2].update([Subscription.token.set("b2" * 32)])
+    devices[3].update([Subscription.created_at.set(NOW)])
+    dead = DeadTokenMessage(
+        token_hash=token_hash(Channel.APNS, TOKEN),
+        environment="production",
+        reason="Unregistered",
+        at=NOW,
+        since=NOW - 1,
+    )
+
+    assert [row.subscription_id for row in end_holders(connection, dead)] == [devices[0].subscription_id]
 
 
 def test_a_late_answer_about_an_earlier_registration_ends_nothing(connection: Connection, tried: Subscription) -> None:

@@ -20,6 +20,7 @@ from clarion.decisions import Wanted
 from clarion.messages import (
     CleanupMessage,
     CommandMessage,
+    DeadTokenMessage,
     EnvelopeMessage,
     Message,
     ObservedMessage,
@@ -29,6 +30,7 @@ from clarion.messages import (
     RepetitionMessage,
     SecondLookMessage,
     Span,
+    read_cleanup_request,
     read_match_message,
 )
 from clarion.networks import STATEMENTS
@@ -63,6 +65,9 @@ WRITTEN: Mapping[str, Message] = {
     ),
     "a command": CommandMessage(network=STATEMENTS, content=b"\x00\xff"),
     "a request to clean up": CleanupMessage(subscription_ids=(SUBSCRIPTION,), through=3),
+    "a request to end a dead token's holders": DeadTokenMessage(
+        token_hash=b"\x00\xff", app="second", environment="production", reason="Unregistered", at=2, since=1
+    ),
 }
 
 FIRST_VERSION = {
@@ -176,6 +181,11 @@ def test_the_version_before_reads_our_messages_and_we_read_what_it_makes_of_them
         assert theirs.items() <= ours.items()
         again = type(message).model_validate_json(json.dumps(theirs))
         assert again.model_dump(include=set(theirs)) == message.model_dump(include=set(theirs))
+
+
+@pytest.mark.parametrize("name", ["a request to clean up", "a request to end a dead token's holders"])
+def test_cleanup_tells_the_requests_of_its_queue_apart(name: str) -> None:
+    assert read_cleanup_request(WRITTEN[name].to_json()) == WRITTEN[name]
 
 
 @pytest.mark.parametrize("name", WRITTEN)

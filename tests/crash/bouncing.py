@@ -28,7 +28,7 @@ from tests.crash.dispatching import FAILED
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
 from tests.match.scene import NOW, PREFIX, InTurn
-from tests.zulip import KEYS, Clock, Reply, ZulipDevice, ZulipServer, android, settings_of
+from tests.zulip import KEYS, CallingServer, Clock, Reply, ZulipDevice, android, settings_of
 
 MINUTE = 60
 """Seconds."""
@@ -44,7 +44,7 @@ class Bouncing:
     def __post_init__(self) -> None:
         self._clock = Clock(NOW)
         with wire.aside():
-            self._server = ZulipServer(self._new_router(), self._clock)
+            self._server = CallingServer(self._new_router(), self._clock)
             self._server.admit()
         self._shipped, self._proposed, self._account_id = ZulipDevice(), android(), ""
         number = number_of(self._shipped.token_id)

@@ -8,7 +8,7 @@ from tests.match.scene import credentials, deploy
 
 @pytest.fixture
 def environment() -> Iterator[dict[str, str]]:
-    """Of each scenario, as moto copies a table for each item of a transaction: what others have left would be copied, too."""
+    """Of each scenario, with tables of its own."""
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         for name, value in credentials().items():
             patch.setenv(name, value)

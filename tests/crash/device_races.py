@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from api.networks.zulip.device_quota import DeviceQuota
-from api.networks.zulip.worker import Recent, ZulipWorker
+from api.networks.zulip.worker import ZulipWorker
+from api.recent import Recent
 from clarion.decisions import SubscriptionStatus
 from clarion.networks.zulip.servers import find_realm, find_server
 from clarion.tables import Token
 from clarion.tokens import hash_of
 from tests.crash.bouncing import set_up
 from tests.match.races import Turns
-from tests.zulip import Clock, Reply, ZulipDevice, ZulipServer
+from tests.zulip import CallingServer, Clock, Reply, ZulipDevice
 
 RIVALS = 4
 ACCOUNT = 17
@@ -49,7 +50,7 @@ def _in_turns(worker: ZulipWorker) -> Iterator[None]:
 
 def _race(worker: ZulipWorker, seed: int) -> Iterator[str]:
     clock = Clock()
-    server, device = ZulipServer(_instance(worker, clock), clock), ZulipDevice()
+    server, device = CallingServer(_instance(worker, clock), clock), ZulipDevice()
     server.admit()
     if seed % 2:
         server.register_account(device, ACCOUNT)
@@ -67,7 +68,7 @@ def _race(worker: ZulipWorker, seed: int) -> Iterator[str]:
         yield "the device does not hold its token"
 
 
-def _at_once(worker: ZulipWorker, server: ZulipServer, device: ZulipDevice, seed: int) -> list[Reply]:
+def _at_once(worker: ZulipWorker, server: CallingServer, device: ZulipDevice, seed: int) -> list[Reply]:
     turns, replies = Turns(random.Random(seed)), list[Reply]()
 
     def rival(instance: ZulipWorker) -> Callable[[], None]:

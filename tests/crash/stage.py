@@ -8,10 +8,13 @@ from tempfile import TemporaryDirectory
 
 from moto import mock_aws
 
+from tests import moto_transactions
 from tests.crash import (
     bouncing,
+    conversing,
     device_races,
     dispatching,
+    ending,
     harness,
     hourly,
     ingesting,
@@ -27,6 +30,8 @@ from tests.crash.harness import Failure, Scenario
 from tests.crash.wire import Point
 from tests.match.scene import deploy
 
+moto_transactions.install()
+
 SCENARIOS = (
     "ingest",
     "rules",
@@ -37,6 +42,8 @@ SCENARIOS = (
     "installing",
     "hourly",
     "bouncing",
+    "ending",
+    "conversing",
     "scheduling",
     "scheduling late",
     "takeover",
@@ -87,6 +94,8 @@ def _in_process(name: str, environment: dict[str, str]) -> Scenario:
         "installing": installing.scenario,
         "hourly": hourly.scenario,
         "bouncing": bouncing.scenario,
+        "ending": ending.scenario,
+        "conversing": conversing.scenario,
         "takeover": lambda: proving.scenario(replaces=False),
         "another token": lambda: proving.scenario(replaces=True),
         "late events": late_events.scenario,

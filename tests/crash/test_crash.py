@@ -8,8 +8,10 @@ import pytest
 from clarion.rulesets import RuleSet
 from tests.crash import (
     bouncing,
+    conversing,
     device_races,
     dispatching,
+    ending,
     harness,
     hourly,
     ingesting,
@@ -83,8 +85,17 @@ def test_a_device_of_zulip_is_registered_pushed_to_and_revived(environment: dict
     assert failures(bouncing.scenario(), every=SAMPLE) == []
 
 
+def test_all_holders_of_a_dead_token_end(environment: dict[str, str]) -> None:
+    assert failures(ending.scenario(), every=SAMPLE) == []
+
+
 def test_registrations_at_once_make_one_device_of_zulip(environment: dict[str, str]) -> None:
     assert device_races.run(range(8)) == []
+
+
+def test_a_wallet_s_requests_are_served_once_each(environment: dict[str, str]) -> None:
+    """Subscribe, update, receipt and delete, and a notification between them."""
+    assert failures(conversing.scenario(), every=SAMPLE) == []
 
 
 def test_what_is_due_in_an_hour_is_done(environment: dict[str, str]) -> None:

@@ -161,7 +161,7 @@ def test_a_push_that_was_changed_or_is_old_is_noticed(
 
     as_anothers = [f"clarion-client: {CLIENT}" if "clarion-client:" in each else each for each in request.headers]
 
-    transport.send([request._replace(body=request.body + b" ")])
+    transport.send([request._replace(body=(request.body or b"") + b" ")])
     transport.send([request._replace(headers=as_anothers)])
     clock.advance(301)
     transport.send([request])

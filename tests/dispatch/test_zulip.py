@@ -62,6 +62,18 @@ def test_apns_gets_the_push_type_and_the_priority_that_the_server_asks_for(
     assert received.payload["encrypted_data"] == CONTENT.encrypted_data
 
 
+def test_apple_keeps_a_message_for_a_phone_that_is_offline_and_no_removal_in_its_place(
+    device: Device, worker: Any, queue: Any, apns: Apns
+) -> None:
+    named, message = device(), ShippedContent(push_key_id=2408, encrypted_data="b3RoZXI=")
+    for body in (ApnsBody(content=message), REMOVAL):
+        put(queue, named, body)
+        worker.work()
+    kept = {received.headers["apns-push-type"]: int(received.headers["apns-expiration"]) for received in apns.received}
+    assert kept["background"] == 0
+    assert kept["alert"] > NOW
+
+
 @pytest.mark.parametrize("priority", ["high", "normal"])
 def test_fcm_gets_text_and_the_priority_that_the_server_asks_for(
     device: Device, android_fleet: Any, queue: Any, fcm: Fcm, priority: Any

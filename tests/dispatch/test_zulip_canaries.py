@@ -18,7 +18,7 @@ from clarion.channels import Channel
 from tests.ledger.end_to_end import EndToEnd, deployed_stages, dispatch_batch, loggers_to
 from tests.ledger.zulip import known_server
 from tests.match.scene import lake_events
-from tests.zulip import ZulipDevice, ZulipServer
+from tests.zulip import CallingServer, ZulipDevice
 
 TOKEN = "cafe0ca7a21e5" + "0" * 50 + "1"
 CONTENT = b64encode(b"a canary sings, sealed" * 9).decode()
@@ -63,7 +63,7 @@ def left(stages: EndToEnd) -> Leftovers:
     return left
 
 
-def _requests(server: ZulipServer) -> Iterator[Any]:
+def _requests(server: CallingServer) -> Iterator[Any]:
     device = ZulipDevice(TOKEN)
     yield server.register(device).json
     yield server.notify(device.push(CONTENT)).json

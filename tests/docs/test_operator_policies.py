@@ -11,8 +11,8 @@ import pytest
 from tests.infra.test_iam import applies, described, keys_of
 
 DOCS = Path(__file__).parents[2] / "docs"
-LOOKING = ("doctor", "status", "why", "export-rules", "zulip server list", "zulip keys")
-ACTING = ("send-test", "mute", "redrive", "zulip server add")
+LOOKING = ("doctor", "status", "why", "export-rules", "zulip server list", "zulip keys", "walletconnect project list")
+ACTING = ("send-test", "mute", "redrive", "zulip server add", "walletconnect project add")
 OF_AWS_COMMANDS = {
     "look": {"cloudwatch:DescribeAlarmHistory", "logs:FilterLogEvents", "sqs:GetQueueUrl"},
     "act": {"ecs:UpdateService", "sqs:PurgeQueue"},

@@ -18,8 +18,10 @@ from clarion.channels import CHANNELS as CHANNEL_SPECS
 from clarion.channels import Channel
 from clarion.decisions import Purpose, SubscriptionStatus, Wanted
 from clarion.messages import PushMessage
-from clarion.networks import NETWORKS, STATEMENTS, XMTP, ZULIP, Receiver, network
+from clarion.networks import NETWORKS, STATEMENTS, WALLETCONNECT, XMTP, ZULIP, Receiver, network
 from clarion.networks.statements.payload import CHANNELS, StatementBody
+from clarion.networks.walletconnect import payload as walletconnect
+from clarion.networks.walletconnect.sealed import SealedNotification
 from clarion.networks.xmtp.envelope import TopicMessage
 from clarion.networks.xmtp.payload import body_of, refresh_body
 from clarion.networks.zulip.payload import ApnsBody, Aps, Body, FcmBody, ProposedContent, ShippedContent, ZulipBody
@@ -91,6 +93,14 @@ def messages(channel: Channel) -> Iterator[Any]:
     yield received(push_of(network=XMTP, channel=channel, **asking))
 
 
+def sealed_notifications(channel: Channel) -> Iterator[Any]:
+    """Of WalletConnect."""
+    for message in ("AAECAwQFBgcICQoLDA0ODw==", "A" * 8000):
+        notification = SealedNotification("5a" * 32, message, UUID(int=1), "one", 0)
+        body = walletconnect.body_of(notification, channel)
+        yield received(push_of(network=WALLETCONNECT, channel=channel, body=body))
+
+
 def notifications(channel: Channel) -> Iterator[Any]:
     """Of Zulip."""
     shipped = ShippedContent(push_key_id=2408, encrypted_data="sFTvSwHt")
@@ -129,7 +139,14 @@ def sealed(channel: Channel) -> Iterator[Any]:
     )
 
 
-MADE = {"clarion": clarions_own, "sealed": sealed, STATEMENTS: statements, XMTP: messages, ZULIP: notifications}
+MADE = {
+    "clarion": clarions_own,
+    "sealed": sealed,
+    STATEMENTS: statements,
+    XMTP: messages,
+    ZULIP: notifications,
+    WALLETCONNECT: sealed_notifications,
+}
 SERVED = [
     *((name, channel) for name in NETWORKS for channel in network(name).channels),
     *((name, channel) for name in ("clarion", "sealed") for channel in own_pushes.CHANNELS),
@@ -209,6 +226,11 @@ def blocks(heading: str) -> list[Any]:
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_the_page_shows_a_statement_whole_and_truncated(channel: Channel) -> None:
     assert blocks(f"`{channel}`") == [statement(channel, b"\xc0\xff\xee"), statement(channel, TOO_LARGE)]
+
+
+def test_the_page_shows_a_notification_of_walletconnect_whole_and_truncated() -> None:
+    shown = blocks("Notifications of WalletConnect")
+    assert shown == [push for channel in (Channel.APNS, Channel.FCM) for push in sealed_notifications(channel)]
 
 
 def test_the_page_shows_clarions_own_pushes() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import scripts, section
+from clarion.networks import WALLETCONNECT, network
+from tests.pages import scripts, section, text
 
 PAGE = "docs/recovering.md"
 AWS = """#!{python}
@@ -53,6 +54,14 @@ def deleted(calls: list[list[str]]) -> list[str]:
 def test_restored_tables_take_the_place_of_all_old_ones(tmp_path: Path) -> None:
     calls = called(tmp_path, "Tables from a point in time", failing=[])
     assert deleted(calls) == [f"clarion-prod-{name}" for name in ("subscriptions", "tokens", "rules", "wake_ups")]
+
+
+def test_each_table_of_walletconnect_that_is_restored_gets_its_expiry_again() -> None:
+    restored, _, after = text(PAGE).partition("## Tables from")[2].partition("5. What a restored table")
+    after = after.partition("\n6. ")[0]
+    named = [table for table in network(WALLETCONNECT).needs.tables if f"`{table.name}`" in restored]
+    assert named
+    assert {table.name for table in named if f"`{table.name}`" in after} == {table.name for table in named if table.ttl}
 
 
 @pytest.mark.parametrize("table", ["subscriptions", "rules", "wake_ups"])

@@ -1,6 +1,5 @@
 """docs/zulip.md, against the calls, errors, limits and payloads that there are."""
 
-import json
 import re
 import time
 from collections.abc import Callable
@@ -9,19 +8,20 @@ from typing import Any
 
 import pytest
 
+from api.networks.zulip.call_rate import CALLS_PER_MINUTE, COSTS, EXPIRED
 from api.networks.zulip.errors import ZulipCode
-from api.networks.zulip.pushes import MOST_PUSHES, PushArguments
-from api.networks.zulip.registering import DeviceArguments
-from api.networks.zulip.router import REGISTER_SERVER, SERVER_CALLS
-from api.networks.zulip.servers import OF_ALL
+from api.networks.zulip.pushes import MOST_PUSHES
+from api.networks.zulip.router import PUBLIC_CALLS, SERVER_CALLS
+from api.networks.zulip.servers import OF_ADDRESS, OF_ALL
 from api.networks.zulip.settings import ZulipSettings
 from api.networks.zulip.token_ids import number_of
+from api.networks.zulip.token_space import MOST_DEVICES, MOST_OF_SERVER
 from clarion.channels import Channel
 from clarion.networks.zulip import open_registration
-from clarion.networks.zulip.devices import Profile
 from clarion.networks.zulip.keys import BouncerKeys
 from clarion.networks.zulip.payload import ApnsBody, Aps, Body, FcmBody, ProposedContent, ShippedContent, fits
 from clarion.networks.zulip.registration import MAX_TOKEN, token_id_of
+from infra.options import PerAddress
 
 PAGE = (Path(__file__).parents[2] / "docs" / "zulip.md").read_text()
 MOST_KEY_ID, MOST_ACCOUNT_ID = (1 << 32) - 1, -(1 << 63)
@@ -30,13 +30,6 @@ MOST_KEY_ID, MOST_ACCOUNT_ID = (1 << 32) - 1, -(1 << 63)
 
 def section(title: str) -> str:
     return PAGE.partition(f"\n{title}\n")[2].partition("\n## ")[0].partition("\n### ")[0]
-
-
-def json_blocks(title: str) -> list[Any]:
-    # What the page leaves out is base64.
-    return [
-        json.loads(block.replace("…", "AAAA")) for block in re.findall(r"```json\n(.*?)```", section(title), re.DOTALL)
-    ]
 
 
 def rows(title: str) -> list[list[str]]:
@@ -55,7 +48,7 @@ def test_every_call_is_named() -> None:
         for method in re.findall(r"`(GET|POST) ", row[0])
         for path in re.findall(r"(/[\w/]+)`", row[0])
     ]
-    assert sorted(named) == sorted([*SERVER_CALLS, REGISTER_SERVER])
+    assert sorted(named) == sorted([*SERVER_CALLS, *PUBLIC_CALLS])
 
 
 def test_every_error_is_explained_with_its_status() -> None:
@@ -65,14 +58,22 @@ def test_every_error_is_explained_with_its_status() -> None:
 
 def test_the_limits_are_those_of_a_deployment_that_sets_none() -> None:
     defaults = {name: field.default for name, field in ZulipSettings.model_fields.items()}
-    shown = [number(row[1]) for row in rows("## Limits") if row[1][0].isdigit()][:5]
+    shown = [number(row[1]) for row in rows("## Limits") if row[1][0].isdigit()][:12]
     assert shown == [
         defaults["devices_per_server"],
         defaults["pushes_per_minute"],
+        defaults["pushes_per_token_per_minute"],
+        MOST_DEVICES,
+        MOST_OF_SERVER,
+        CALLS_PER_MINUTE,
+        CALLS_PER_MINUTE // COSTS[EXPIRED],
         MOST_PUSHES,
         defaults["body_bytes"],
+        defaults["realms_per_server"],
+        PerAddress.model_fields["server_requests_per_minute"].default,
         OF_ALL.limit,
     ]
+    assert f"and {OF_ADDRESS.limit} an hour from one network address" in section("## Limits")
 
 
 def shipped(sealed: str) -> ShippedContent:
@@ -105,19 +106,6 @@ def test_so_much_base64_fits_and_no_group_of_four_more(name: str, column: int) -
     assert not fits(channel, make("A" * (most + 4)))
 
 
-def test_the_registrations_are_one_of_each_profile() -> None:
-    asked = [DeviceArguments.model_validate(block) for block in json_blocks("### Register a device")]
-    assert [(one.token_id is None, one.push_account_id is None) for one in asked] == [(False, True), (True, False)]
-
-
-def test_the_pushes_are_one_request_of_each_profile() -> None:
-    shown, answers = json_blocks("### Push")[:2], json_blocks("### Push")[2:]
-    asked = [PushArguments.model_validate(block) for block in shown]
-    assert [one.profile for one in asked] == [Profile.SHIPPED, Profile.PROPOSED]
-    assert answers[0]["delete_token_ids"] == [asked[0].pushes[1].name]
-    assert answers[1]["errors"][0]["device_id"] == asked[1].pushes[0].name
-
-
 def test_the_token_ids_of_the_page_are_such() -> None:
     ids = set(re.findall(r'"token_id": "([^"]+)"', PAGE))
     assert len(ids) == 2
@@ -133,7 +121,7 @@ def test_what_the_example_seals_is_opened(ios_app_id: str | None) -> None:
 
     sealed = defined["seal"](keys.keys[0].public, token, ios_app_id)
     for token_id in (token_id_of(token), None):
-        opened = open_registration(sealed, keys.keys[0].public, keys.opening, token_id=token_id, now=int(time.time()))
+        opened = open_registration(sealed, keys.keys[0].public, keys.opening, token_id=token_id, now_s=int(time.time()))
         assert (opened.token, opened.ios_app_id) == (token, ios_app_id)
 
 

@@ -265,7 +265,16 @@ def test_alarms_and_dashboard_look_at_their_own_deployment_alone(
     assert len(ours) > 40
     for dimensions in ours:
         assert dimensions.keys() - {"network"} == {"service", "stage"}
-        assert dimensions["service"] in {"ingest", "match", "dispatch", "schedule", "api", "watch", *NETWORKS}
+        assert dimensions["service"] in {
+            "ingest",
+            "match",
+            "dispatch",
+            "cleanup",
+            "schedule",
+            "api",
+            "watch",
+            *NETWORKS,
+        }
         assert dimensions["stage"] == stage
     theirs = [metric.dimensions for metric in watched if metric.namespace not in {NAMESPACE, "AWS/ApiGateway"}]
     # Those without any are of the whole account.

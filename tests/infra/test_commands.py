@@ -22,7 +22,7 @@ TARGETS = ("bootstrap", "diff", "deploy", "destroy")
 
 def documented() -> Iterator[str]:
     """In a line of their own, or within one; those that name nothing are spoken of, not given."""
-    command = rf"make (?:{'|'.join(TARGETS)})[^`]*?=(?:\\\n|[^`\n])*"
+    command = rf"make (?:{'|'.join(TARGETS)})[^`]*?=(?:\\\n|'[^'`]*'|[^`\n])*"
     for page in PAGES:
         yield from re.findall(rf"(?:^ *|\$ |`)({command})(?=[`\n])", text(page), re.MULTILINE)
 

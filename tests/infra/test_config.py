@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -6,7 +7,7 @@ from constructs import Node
 from pydantic import ValidationError
 
 from clarion.channels import Channel, Provider
-from clarion.networks import STATEMENTS, XMTP, ZULIP, network
+from clarion.networks import STATEMENTS, WALLETCONNECT, XMTP, ZULIP, network
 from clarion.networks.needs import Nodes
 from infra.config import Consumer, EnvironmentConfig
 from infra.environments import EMULATOR, ENVIRONMENTS, PROD, chosen
@@ -31,7 +32,7 @@ EMAIL = "operators@example.org"
 BUDGET = {"message_bytes": 1_000, "bytes_per_second": 2_000}
 
 
-def node(**context: str | list[str]) -> Node:
+def node(**context: Any) -> Node:
     return App(context={"alarm_email": EMAIL, **context}).node
 
 
@@ -273,6 +274,22 @@ def test_a_further_network_s_nodes_come_from_the_context_by_its_own_option(
     ingest = chosen(node(environment="prod", networks=toy, toy_nodes="https://toys.example")).ingest
     assert ingest
     assert [url.host for url in ingest.nodes[toy]] == ["toys.example"]
+
+
+@pytest.mark.parametrize("as_text", [True, False], ids=["on the command line", "in cdk.json"])
+def test_a_network_s_options_come_from_the_context_by_its_name(*, as_text: bool) -> None:
+    options = {
+        "domain": "notify.example.org",
+        "relay_url": "https://relay.example.org",
+        "relay_project_id": "12" * 16,
+        "key_servers": ["keys.example.org"],
+    }
+    given = {"networks": WALLETCONNECT, "walletconnect_relays": "wss://relay.example.org"}
+    with pytest.raises(ValidationError, match="options have to be given"):
+        chosen(node(environment="prod", **given))
+    found = chosen(node(environment="prod", walletconnect=json.dumps(options) if as_text else options, **given))
+    assert json.loads(found.options_of(WALLETCONNECT) or "") == {**options, "private_key_servers": []}
+    assert chosen(node(environment="prod", networks=ZULIP, walletconnect=options)).options == {}
 
 
 @pytest.mark.parametrize(

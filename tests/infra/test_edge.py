@@ -1,6 +1,7 @@
 """CloudFront before the API: what it passes on, what it keeps, and whom it stops."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,8 +9,10 @@ import pytest
 from aws_cdk.assertions import Match, Template
 from pydantic import ValidationError
 
+from api.networks.zulip.errors import ZulipCode
 from api.problems import TYPE_PREFIX, ProblemKind
 from api.requests import ORIGIN_HEADER as ORIGIN_HEADER_OF_API
+from clarion.networks import STATEMENTS, ZULIP, network
 from infra.config import EnvironmentConfig
 from infra.edge import ORIGIN_HEADER, REFUSAL
 from infra.environments import DEV, EMULATOR, PROD
@@ -47,6 +50,32 @@ def test_a_refusal_is_worded_as_the_api_words_its_own() -> None:
     kind = ProblemKind.TOO_MANY_REQUESTS
     assert REFUSAL["type"] == TYPE_PREFIX + kind.slug
     assert (REFUSAL["title"], REFUSAL["status"]) == (kind.title, kind.status)
+
+
+def test_servers_that_ask_for_all_of_their_users_have_a_limit_and_a_refusal_of_their_own(
+    template_with: Callable[..., Template],
+) -> None:
+    limits = only(template_with(networks=(STATEMENTS, ZULIP)), "AWS::WAFv2::WebACL")
+    phones, servers = limits["Rules"]
+    counted = servers["Statement"]["RateBasedStatement"]
+    path = counted["ScopeDownStatement"]["RegexMatchStatement"]
+    assert path["RegexString"] == "^/api/v1/remotes/"
+    assert all(re.match(path["RegexString"], route.path) for route in network(ZULIP).needs.routes)
+    assert counted["Limit"] == 3_000
+    others = phones["Statement"]["RateBasedStatement"]["ScopeDownStatement"]
+    assert others == {"NotStatement": {"Statement": {"RegexMatchStatement": path}}}
+    key = servers["Action"]["Block"]["CustomResponse"]["CustomResponseBodyKey"]
+    refusal = json.loads(limits["CustomResponseBodies"][key]["Content"])
+    assert refusal == REFUSAL | dict(network(ZULIP).needs.refusal_members)
+    assert (refusal["result"], refusal["code"]) == ("error", ZulipCode.RATE_LIMIT_HIT.name)
+
+
+def test_one_server_leaves_others_most_of_the_rate_of_their_routes(template_with: Callable[..., Template]) -> None:
+    template = template_with(networks=(STATEMENTS, ZULIP))
+    _, servers = only(template, "AWS::WAFv2::WebACL")["Rules"]
+    stage = only(template, "AWS::ApiGatewayV2::Stage")
+    of_notify = stage["RouteSettings"]["POST /api/v1/remotes/push/e2ee/notify"]["ThrottlingRateLimit"]
+    assert servers["Statement"]["RateBasedStatement"]["Limit"] / 60 <= of_notify / 4
 
 
 def test_one_address_is_far_from_the_rate_of_all(prod: Template) -> None:

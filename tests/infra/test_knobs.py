@@ -18,6 +18,7 @@ from aws_cdk.assertions import Template
 from aws_lambda_powertools import Logger
 from pydantic import BaseModel
 
+from api.networks.walletconnect.settings import DappApiSettings
 from api.networks.xmtp.settings import XmtpSettings
 from api.networks.zulip.settings import ZulipSettings
 from api.settings import ApiSettings, AuthorizerSettings, DirectPushSettings
@@ -26,7 +27,7 @@ from clarion.event_log import EventLog
 from clarion.events import Event, LimitsLoaded
 from clarion.limiter import Limit
 from clarion.metrics import metrics_of
-from clarion.networks import NETWORKS, STATEMENTS, XMTP, ZULIP
+from clarion.networks import NETWORKS, STATEMENTS, WALLETCONNECT, XMTP, ZULIP
 from clarion.networks.settings import WorkerSettings
 from clarion.settings import Settings
 from cleanup.handler import CleanupSettings
@@ -43,6 +44,7 @@ from match.settings import MatchSettings
 from schedule.handler import ScheduleSettings
 from tests.infra.templates import queue_of, resolved
 from tests.toy import TOY
+from walletconnect.worker import WalletConnectWorkerSettings
 from xmtp.worker import XmtpWorkerSettings
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -60,6 +62,8 @@ SETTINGS: Mapping[str, type[Settings]] = {
     f"{XMTP}-router": XmtpSettings,
     f"{XMTP}-worker": XmtpWorkerSettings,
     f"{ZULIP}-router": ZulipSettings,
+    f"{WALLETCONNECT}-router": DappApiSettings,
+    f"{WALLETCONNECT}-worker": WalletConnectWorkerSettings,
 }
 FOUND_BY = {
     "functions": ("AWS::Lambda::Function", "FunctionName"),
@@ -157,7 +161,7 @@ def size(field: str, functions: Sequence[str], memory_mb: int, timeout_s: int) -
     }
 
 
-CALLED_BY_CLIENTS = {"api", "authorizer", *(f"{name}-router" for name in (XMTP, TOY, ZULIP))}
+CALLED_BY_CLIENTS = {"api", "authorizer", *(f"{name}-router" for name in (XMTP, TOY, ZULIP, WALLETCONNECT))}
 """Functions whose errors `api-failing` counts."""
 WITHOUT_RECEIVES = {"cleanup", "deliveries", "late-events"}
 """Functions that leave dead letters to their queue."""
@@ -173,7 +177,7 @@ ALLOWANCE = {
     "rules_per_minute": 9_000,
     "looks_per_minute": 7,
 }
-SERVERS = {"server_policy": "open", "devices_per_server": 31, "pushes_per_minute": 32}
+SERVERS = {"server_policy": "open", "devices_per_server": 31, "pushes_per_minute": 32, "realms_per_server": 33}
 FOLLOWING = {
     "first_replay": "handle",
     "initial_replay_seconds": 11.5,
@@ -193,6 +197,14 @@ BUDGET = {"message_bytes": 4_000_000, "bytes_per_second": 5_000_000}
 NODES = {
     STATEMENTS: ["wss://one.example/", "wss://two.example/", "wss://three.example/"],
     XMTP: ["https://one.example/", "https://two.example/"],
+    WALLETCONNECT: ["wss://relay.example/"],
+}
+OPTIONS = {
+    "domain": "notify.example.org",
+    "relay_url": "https://relay.example",
+    "relay_project_id": "12" * 16,
+    "key_servers": ["keys.example.org"],
+    "private_key_servers": [],
 }
 THRESHOLDS = {
     "ingest_lag_ms": alarms(31_001, "ingest-lagging"),
@@ -205,7 +217,7 @@ THRESHOLDS = {
     "deliveries_age_s": alarms(3_602, "queue-old-deliveries"),
     "delivery_p99_ms": alarms(10_001, "deliveries-slow"),
     "bad_signatures": alarms(101, "signatures-failing"),
-    "node_faults": alarms(5, "node-faults-statements", "node-faults-xmtp"),
+    "node_faults": alarms(5, *(f"node-faults-{name}" for name in (STATEMENTS, XMTP, WALLETCONNECT))),
     "failed_envelopes": alarms(11, "envelopes-failing"),
     "delayed_pushes": alarms(12, "pushes-delayed"),
     "in_flight": alarms(60_001, *(f"queue-in-flight-{each}" for each in COMMON)),
@@ -248,19 +260,29 @@ CHANGES: Mapping[str, Change] = {
     "assets_bucket": same("assets", "functions.*.Code.S3Bucket", "entry_bucket"),
     "tls_only": Change(False, {"tls_policies": 0}),
     "networks": Change(
-        [STATEMENTS, TOY, XMTP, ZULIP],
+        # The alarm on failed requests takes ten metrics: so not all networks at once.
+        [STATEMENTS, TOY, XMTP, WALLETCONNECT],
         {
-            "settings.api.networks": [STATEMENTS, TOY, XMTP, ZULIP],
-            "settings.ingest.networks": [STATEMENTS, XMTP],
+            "settings.api.networks": [STATEMENTS, TOY, XMTP, WALLETCONNECT],
+            "settings.ingest.networks": [STATEMENTS, XMTP, WALLETCONNECT],
             "settings.xmtp-router.network": XMTP,
             "settings.xmtp-worker.network": XMTP,
             "settings.toy-worker.network": TOY,
-            "settings.zulip-router.network": ZULIP,
+            "settings.walletconnect-router.network": WALLETCONNECT,
+            "settings.walletconnect-worker.network": WALLETCONNECT,
             "routes.POST /v1/toys": True,
         },
     ),
     "channels": Change(
         list(map(str, CHANNELS)), {f"queues.{each}.QueueName": f"clarion-blue-{each}" for each in ("webpush", "webhook")}
+    ),
+    "options": Change(
+        {WALLETCONNECT: OPTIONS},
+        {
+            "settings.walletconnect-router.options": OPTIONS,
+            "settings.walletconnect-worker.options": OPTIONS,
+            "settings.ingest.options.walletconnect": OPTIONS,
+        },
     ),
     "webhook_url": same("https://hooks.example.org/", "settings.webhook.webhook_url"),
     "apps.0.name": same("messenger", *dispatch("app_name")),
@@ -344,7 +366,6 @@ CHANGES: Mapping[str, Change] = {
     ),
     "api.serve_docs": Change(True, {"settings.api.serve_docs": True, "routes.GET /docs": True}),
     **{f"api.allowance.{name}": same(value, f"settings.api.{name}") for name, value in ALLOWANCE.items()},
-    **{f"api.servers.{name}": same(value, f"settings.zulip-router.{name}") for name, value in SERVERS.items()},
     "api.pushes_per_minute": same(7, "settings.api.direct_push.pushes_per_minute"),
     "api.pushes_per_token_per_minute": same(6, "settings.api.direct_push.pushes_per_token_per_minute"),
     "api.apns_environment": same("sandbox", "settings.xmtp-router.environment"),
@@ -421,6 +442,11 @@ CHANGES: Mapping[str, Change] = {
 
 OTHERWISE: Mapping[str, Change] = {
     "account": Change("222222222222", {"stacks.*.account": "222222222222"}),
+    "networks": Change(
+        [STATEMENTS, ZULIP], {"settings.api.networks": [STATEMENTS, ZULIP], "settings.zulip-router.network": ZULIP}
+    ),
+    **{f"api.servers.{name}": same(value, f"settings.zulip-router.{name}") for name, value in SERVERS.items()},
+    "api.pushes_per_token_per_minute": same(6, f"settings.{ZULIP}-router.pushes_per_token_per_minute"),
     "platform": Change(Platform.HOST, {"functions.*.Architectures": ["x86_64"]}),
     "ingest": Change(None, {"service": ABSENT, "task": ABSENT, "alarms.nodes-missing-statements": ABSENT}),
     "pipeline": Change(None, {"stacks.pipeline": ABSENT, "schedules": {}}),
@@ -438,6 +464,7 @@ OTHERWISE: Mapping[str, Change] = {
         {"distribution.DistributionConfig.ViewerCertificate.AcmCertificateArn": CERTIFICATE.format("us-east-1")},
     ),
     "api.per_address.requests_per_minute": same(600, "firewall.Rules.0.Statement.RateBasedStatement.Limit"),
+    "api.per_address.server_requests_per_minute": same(600, "firewall.Rules.1.Statement.RateBasedStatement.Limit"),
     "api.per_address.around": Change(True, {"domain.DomainName": "api.example.org"}),
 }
 

@@ -58,6 +58,7 @@ CODE = {
     "ingest": ("ingest",),
     "match": ("match",),
     "dispatch": ("dispatch",),
+    "cleanup": ("cleanup",),
     "schedule": ("schedule",),
     "api": ("api",),
     "authorizer": ("api/authorization.py",),

@@ -19,7 +19,10 @@ from tests.grants import Permissions, permissions
 from tests.infra.templates import function_variables, merged, named, properties, resolved, task_variables
 from tests.toy import LATEST, NETWORK, TOY
 
-SENDS = (Send(Target.EVENTS), Send(Target.PUSHES, (Function.ROUTER,)), Send(Target.CLEANUP, (Function.ROUTER,)))
+SENDS = (
+    Send(Target.EVENTS),
+    *(Send(target, (Function.ROUTER,)) for target in (Target.PUSHES, Target.CLEANUP, Target.ENVELOPES)),
+)
 GRANTS = (
     *NETWORK.needs.grants,
     Grant("subscriptions", ("BatchGetItem",), (Function.WORKER,)),
@@ -84,7 +87,10 @@ def test_its_functions_may_do_exactly_what_is_stated(allowed: Mapping[str, Permi
         **own,
         "dynamodb:Query": {"clarion-prod-toy_parts", "clarion-prod-subscriptions/index/by_client"},
         "sqs:SendMessage": {
-            *(f"clarion-prod-{name}" for name in (*PROD.channels, "cleanup", "late-events", "toy-commands")),
+            *(
+                f"clarion-prod-{name}"
+                for name in (*PROD.channels, "cleanup", "envelopes", "late-events", "toy-commands")
+            ),
         },
         "firehose:PutRecordBatch": {"clarion-prod-events"},
         "secretsmanager:GetSecretValue": {"clarion-prod-toy-key", "clarion-prod-origin"},

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from aws_cdk.assertions import Template
 
-from clarion.networks import STATEMENTS, XMTP
+from clarion.networks import STATEMENTS, WALLETCONNECT, XMTP, network
 from console.doctor import needs
 from console.doctor.plan import DeploymentPlan, PlannedStack
 from infra.environments import PROD
@@ -43,21 +43,38 @@ FURTHER = PROD.dispatch.concurrency + PROD.dispatch.of_held.concurrency
 """What the queues of a further channel feed."""
 
 
+def following(template_with: Callable[..., Template], name: str) -> DeploymentPlan:
+    """Production with this network beside the statement store, and with what the page sets aside for the API."""
+    needs_of = network(name).needs
+    assert needs_of.nodes is not None
+    return planned(
+        template_with(
+            networks=(STATEMENTS, name),
+            ingest={
+                **dict(PROD.ingest or {}),
+                "nodes": {STATEMENTS: ["wss://node.example.org"], name: needs_of.nodes.examples},
+            },
+            options={name: needs_of.options.example} if needs_of.options else {},
+            api={"reserved": RESERVED},
+        )
+    )
+
+
 def test_the_page_states_what_xmtp_adds_to_the_functions_at_once(
     prod: Template, template_with: Callable[..., Template]
 ) -> None:
-    xmtp = template_with(
-        networks=(STATEMENTS, XMTP),
-        ingest={
-            **dict(PROD.ingest or {}),
-            "nodes": {STATEMENTS: ["wss://node.example.org"], XMTP: ["https://node.example.org:443"]},
-        },
-        api={"reserved": RESERVED},
-    )
-    reserved = needs.set_aside(planned(xmtp))
-    queues = needs.fed_by_queues(planned(xmtp))
+    xmtp = following(template_with, XMTP)
+    reserved = needs.set_aside(xmtp)
+    queues = needs.fed_by_queues(xmtp)
     assert f"of which its queue feeds {queues - needs.fed_by_queues(planned(prod))} at once" in PAGE
     assert f"each of three functions then: {reserved} instead of {2 * RESERVED}" in PAGE
     stated = " ".join(PAGE.partition("### What the account needs")[2].split())
     assert f"the queues' {queues}, or {queues + FURTHER} with the webhook" in stated
     assert f"{queues + reserved} or {queues + FURTHER + reserved} together" in stated
+
+
+def test_walletconnect_adds_as_much_as_xmtp(template_with: Callable[..., Template]) -> None:
+    xmtp, walletconnect = (following(template_with, name) for name in (XMTP, WALLETCONNECT))
+    assert "WalletConnect adds as much as XMTP" in " ".join(PAGE.split())
+    assert needs.set_aside(walletconnect) == needs.set_aside(xmtp)
+    assert needs.fed_by_queues(walletconnect) == needs.fed_by_queues(xmtp)

@@ -96,6 +96,7 @@ INGEST = {
     "nodes": {
         "statements": ["wss://one.example", "wss://two.example"],
         "xmtp": ["https://one.example:5556", "https://two.example"],
+        "walletconnect": ["wss://relay.example"],
     },
     "tasks": 1,
     "cpu": 256,
@@ -111,7 +112,15 @@ STUBS = {
 
 
 EVERYTHING: dict[str, Any] = {
-    "networks": ["statements", "xmtp"],
+    "networks": ["statements", "xmtp", "walletconnect"],
+    "options": {
+        "walletconnect": {
+            "domain": "notify.example.org",
+            "relay_url": "https://relay.example",
+            "relay_project_id": "0" * 32,
+            "key_servers": ["keys.example"],
+        }
+    },
     "apps": [{**APPS[0], "apns_sandbox": True}, *APPS[1:]],
     "matching": MATCHING,
     "ingest": {**INGEST, "following": FOLLOWING},
@@ -139,7 +148,6 @@ UNSET: Mapping[str, set[str]] = {
     "webhook": {"command_queues", "sandbox_secret_id", "push_services"},
     "ingest": {
         *(name for name in FIXED if name.endswith("_seconds")),
-        "command_queues",
         "ca_file",
         "state_bucket",
         "state_prefix",
@@ -203,6 +211,7 @@ def test_how_match_decides_and_ingest_follows_is_configured(everything: Template
     assert ingest.nodes == {
         "statements": ("wss://one.example/", "wss://two.example/"),
         "xmtp": ("https://one.example:5556/", "https://two.example/"),
+        "walletconnect": ("wss://relay.example/",),
     }
 
 

@@ -53,11 +53,23 @@ def test_its_router_may_do_exactly_what_it_does(may: Mapping[str, set[str]]) -> 
         "dynamodb:PutItem": {"subscriptions", "tokens"},
         "dynamodb:UpdateItem": {"zulip_servers", "zulip_realms", "subscriptions", "quotas"},
         "dynamodb:DeleteItem": {"subscriptions", "tokens"},
-        "dynamodb:Query": {"subscriptions/index/by_client"},
+        "dynamodb:Query": {"subscriptions/index/by_client", "tokens"},
         "secretsmanager:GetSecretValue": {BOUNCER_SECRET, "origin"},
         "sqs:SendMessage": {*NETWORK.channels, "late-events"},
         "firehose:PutRecordBatch": {"events"},
     }
+
+
+def test_cleanup_may_end_devices_as_a_dead_token_may_have_many(template: Template) -> None:
+    granted: Permissions = permissions(template)["cleanup"]
+    tables = {action: granted[f"dynamodb:{action}"] for action in ("BatchGetItem", "UpdateItem", "DeleteItem", "Query")}
+    assert {action: {name.removeprefix("clarion-prod-") for name in names} for action, names in tables.items()} == {
+        "BatchGetItem": {"subscriptions"},
+        "UpdateItem": {"subscriptions"},
+        "DeleteItem": {"tokens", "wake_ups"},
+        "Query": {"tokens", "rules"},
+    }
+    assert granted["sqs:SendMessage"] == {"clarion-prod-cleanup", "clarion-prod-late-events"}
 
 
 def test_its_keys_secret_is_known_to_who_looks_at_the_deployment(template: Template) -> None:

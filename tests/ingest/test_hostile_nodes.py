@@ -7,8 +7,8 @@ import pytest
 from websockets.asyncio.server import ServerConnection
 
 from clarion.metrics import Metric
-from ingest.sources.statements.connection import MAX_FRAME
 from ingest.sources.statements.protocol import MAX_STORE_STATEMENTS
+from ingest.sources.websocket import MAX_FRAME
 from tests.hostile import (
     HostileNode,
     accept_subscription,

@@ -7,8 +7,8 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from clarion.clock import now_ms
 from ingest.sources import SourceFault
-from ingest.sources.statements.connection import open_connection
 from ingest.sources.statements.session import NodeTimeouts, Session, subscribe
+from ingest.sources.websocket import open_connection
 from tests.ingest.conftest import MakeStatement
 
 if TYPE_CHECKING:

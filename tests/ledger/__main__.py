@@ -1,7 +1,7 @@
 """`make ledger` prints the tables of docs/cost.md, measured on the real code."""
 
 from bench.figures import report as report_figures
-from tests.ledger import wake_ups, zulip
+from tests.ledger import wake_ups, walletconnect, zulip
 from tests.ledger.end_to_end import deployed_stages
 from tests.ledger.whole_bill import beside_naive, measure_all, report
 from tests.match import ledger
@@ -17,9 +17,8 @@ def main() -> None:
     report_figures(beside_naive(measured))
     print("\n" + report(measured))
     with deployed_stages() as stages:
-        woken, notified = wake_ups.measure(stages, rounds=ROUNDS), zulip.measure(stages, rounds=ROUNDS)
-    print("\n" + wake_ups.report(woken))
-    print("\n" + zulip.report(notified))
+        for each in (wake_ups, zulip, walletconnect):
+            print("\n" + each.report(each.measure(stages, rounds=ROUNDS)))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from base64 import b64encode
 from contextlib import redirect_stdout
 from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple
 
 import boto3
 
@@ -39,10 +39,7 @@ from tests.ledger.stopwatch import SideBySide, stopwatch
 from tests.ledger.whole_bill import FILE, MONTH, lambda_time, recorded_metrics
 from tests.match.meter import meter
 from tests.match.scene import PREFIX
-from tests.zulip import KEYS, Clock, ZulipDevice, ZulipServer, settings_of
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+from tests.zulip import KEYS, CallingServer, Clock, ZulipDevice, settings_of
 
 DEVICES = 100
 BATCHES = DEVICES // PROD.dispatch.batch
@@ -137,7 +134,7 @@ def report(of: NotifyAmounts) -> str:
     return "\n\n".join([table, dollars_table(read_amounts(table))])
 
 
-def _measure(stages: EndToEnd, server: ZulipServer, devices: list[ZulipDevice]) -> NotifyAmounts:
+def _measure(stages: EndToEnd, server: CallingServer, devices: list[ZulipDevice]) -> NotifyAmounts:
     stages.log.seek(0)
     stages.log.truncate()
     pushes, before = [device.push(CONTENT) for device in devices], stages.relay.sent
@@ -162,20 +159,19 @@ def _measure(stages: EndToEnd, server: ZulipServer, devices: list[ZulipDevice]) 
     )
 
 
-def known_server(stages: EndToEnd) -> ZulipServer:
+def known_server(stages: EndToEnd) -> CallingServer:
     """With a realm; it calls the router in this process."""
     boto3.client("secretsmanager").create_secret(Name=BOUNCER_SECRET, SecretString=KEYS.text)
     settings = settings_of(PREFIX, stages.settings.late_events_queue_url, stages.settings.push_queues)
-    # No thread pool, but an executor, which is all that is asked of it.
-    worker = replace(ZulipWorker.serving(settings), senders=cast("ThreadPoolExecutor", SideBySide()))
-    server = ZulipServer(worker, Clock())
+    worker = replace(ZulipWorker.serving(settings), senders=SideBySide())
+    server = CallingServer(worker, Clock())
     for model in MODELS:
         model.create_table(billing_mode="PAY_PER_REQUEST")
     server.admit()
     return server
 
 
-def _register(server: ZulipServer) -> list[ZulipDevice]:
+def _register(server: CallingServer) -> list[ZulipDevice]:
     devices = [ZulipDevice(token=f"{number:064x}") for number in range(DEVICES)]
     with Subscription.batch_write() as batch:
         for device in devices:
@@ -183,7 +179,7 @@ def _register(server: ZulipServer) -> list[ZulipDevice]:
     return devices
 
 
-def _row(server: ZulipServer, device: ZulipDevice) -> Subscription:
+def _row(server: CallingServer, device: ZulipDevice) -> Subscription:
     number = number_of(device.token_id)
     data = DeviceData(Profile.SHIPPED, server.realm, number, bytes(KEY_PREFIX_BYTES), now_ms() // 1000)
     return Subscription(

@@ -8,7 +8,7 @@ import pytest
 from nacl.public import PrivateKey, SealedBox
 
 from local.provider import ReceivedPush
-from local.zulip_client import Account, DocumentAccount, Notice, Phone, Release, ShippedAccount
+from local.zulip_client import Account, Notice, Phone, ProposedAccount, Release, ShippedAccount
 from local.zulip_devices import UNKNOWN_KEY, PushDevice, TokenKind
 from local.zulip_server import ZulipServer
 from tests.local.zulip_bouncer_answers import Answering, error, success
@@ -18,11 +18,11 @@ BOUNCER_KEY = PrivateKey.generate()
 PUBLIC_KEY = b64encode(bytes(BOUNCER_KEY.public_key)).decode()
 TOKEN = "c0ffee"
 
-both = pytest.mark.parametrize("generation", [DocumentAccount, ShippedAccount])
+both = pytest.mark.parametrize("profile", [ProposedAccount, ShippedAccount])
 
 
 class Setting:
-    """A phone with an account of each of some generations, in a realm of its own."""
+    """A phone with an account of each of some profiles, in a realm of its own."""
 
     def __init__(self, clock: Clock, answering: Answering, *, kind: TokenKind = TokenKind.APNS) -> None:
         async def sleep(seconds: float) -> None:
@@ -31,11 +31,11 @@ class Setting:
         self.server = ZulipServer("example.org", answering.bouncer(), now=clock, sleep=sleep)
         self.phone = Phone(kind, TOKEN, Release(PUBLIC_KEY, "org.zulip.Zulip"), now=clock, sleep=sleep)
 
-    def account(self, generation: type[Account], user_id: int = 10) -> Account:
-        return generation(self.phone, self.server, self.server.add_realm(f"Realm {user_id}"), user_id)
+    def account(self, profile: type[Account], user_id: int = 10) -> Account:
+        return profile(self.phone, self.server, self.server.add_realm(f"Realm {user_id}"), user_id)
 
-    async def registered(self, generation: type[Account]) -> Account:
-        account = self.account(generation)
+    async def registered(self, profile: type[Account]) -> Account:
+        account = self.account(profile)
         await account.register()
         await self.server.until_registered()
         await account.refresh()
@@ -62,10 +62,10 @@ def pushed(device: PushDevice, content: Mapping[str, Any]) -> dict[str, Any]:
     return {"push_account_id": int(device.name), "encrypted_content": push["encrypted_content"], "aps": {}}
 
 
-def test_the_token_is_sealed_for_the_bouncer_as_the_document_has_it(clock: Clock) -> None:
+def test_the_token_is_sealed_for_the_bouncer_as_the_proposal_has_it(clock: Clock) -> None:
     setting = Setting(clock, Answering())
     setting.phone.release = Release(PUBLIC_KEY)
-    device = setting.account(DocumentAccount).device()
+    device = setting.account(ProposedAccount).device()
 
     assert unsealed(device) == {
         "token_kind": "apns",
@@ -87,11 +87,11 @@ def test_the_token_is_sealed_for_the_bouncer_as_zulip_12_has_it(
 
 
 @both
-async def test_a_registration_is_tried_again_while_the_server_fails(clock: Clock, generation: type[Account]) -> None:
+async def test_a_registration_is_tried_again_while_the_server_fails(clock: Clock, profile: type[Account]) -> None:
     setting = Setting(clock, Answering(success(device_id="d1")))
     setting.server.failures = 3
 
-    account = await setting.registered(generation)
+    account = await setting.registered(profile)
 
     assert clock() - NOW == 2 + 4 + 8
     assert account.last_acked_push_token == TOKEN
@@ -99,9 +99,9 @@ async def test_a_registration_is_tried_again_while_the_server_fails(clock: Clock
 
 
 @both
-async def test_the_app_says_while_notifications_are_not_set_up(clock: Clock, generation: type[Account]) -> None:
+async def test_the_app_says_while_notifications_are_not_set_up(clock: Clock, profile: type[Account]) -> None:
     setting = Setting(clock, Answering(success(device_id="d1")))
-    account = setting.account(generation)
+    account = setting.account(profile)
     await account.register()
 
     await account.refresh()
@@ -114,11 +114,11 @@ async def test_the_app_says_while_notifications_are_not_set_up(clock: Clock, gen
 
 @both
 async def test_the_app_asks_for_a_newer_release_if_the_bouncer_does_not_know_its_key(
-    clock: Clock, generation: type[Account]
+    clock: Clock, profile: type[Account]
 ) -> None:
     answering = Answering(error(UNKNOWN_KEY))
 
-    account = await Setting(clock, answering).registered(generation)
+    account = await Setting(clock, answering).registered(profile)
 
     assert account.notice is Notice.UPDATE_NEEDED
     assert len(answering.requests) == 1
@@ -126,11 +126,11 @@ async def test_the_app_asks_for_a_newer_release_if_the_bouncer_does_not_know_its
 
 @both
 async def test_whatever_else_the_server_has_forgotten_is_registered_from_scratch(
-    clock: Clock, generation: type[Account]
+    clock: Clock, profile: type[Account]
 ) -> None:
     answering = Answering(error("REQUEST_EXPIRED"), success(device_id="d1"))
     setting = Setting(clock, answering)
-    account = setting.account(generation)
+    account = setting.account(profile)
     await account.register()
     first = account.name
     await setting.server.until_registered()
@@ -140,16 +140,14 @@ async def test_whatever_else_the_server_has_forgotten_is_registered_from_scratch
 
     assert len(answering.requests) == 2
     assert setting.server.statuses(account.realm, 10) == {account.name: "active"}
-    assert (account.name == first) == (generation is ShippedAccount)
+    assert (account.name == first) == (profile is ShippedAccount)
 
 
 @both
-async def test_a_new_token_is_registered_and_the_server_forgets_the_old(
-    clock: Clock, generation: type[Account]
-) -> None:
+async def test_a_new_token_is_registered_and_the_server_forgets_the_old(clock: Clock, profile: type[Account]) -> None:
     answering = Answering(success(device_id="d1"), success(device_id="d2"))
     setting = Setting(clock, answering)
-    account = await setting.registered(generation)
+    account = await setting.registered(profile)
 
     await setting.phone.replace_token("facade")
     await setting.server.until_registered()
@@ -163,9 +161,9 @@ async def test_a_new_token_is_registered_and_the_server_forgets_the_old(
 
 
 @both
-def test_a_phone_reads_what_is_for_one_of_its_accounts(clock: Clock, generation: type[Account]) -> None:
+def test_a_phone_reads_what_is_for_one_of_its_accounts(clock: Clock, profile: type[Account]) -> None:
     setting = Setting(clock, Answering())
-    accounts = [setting.account(generation, user_id) for user_id in (10, 11)]
+    accounts = [setting.account(profile, user_id) for user_id in (10, 11)]
 
     read = [setting.phone.read(shown(pushed(each.device(), {"type": "test"}))) for each in accounts]
 
@@ -173,9 +171,9 @@ def test_a_phone_reads_what_is_for_one_of_its_accounts(clock: Clock, generation:
 
 
 @both
-def test_a_phone_reads_the_strings_of_fcm(clock: Clock, generation: type[Account]) -> None:
+def test_a_phone_reads_the_strings_of_fcm(clock: Clock, profile: type[Account]) -> None:
     setting = Setting(clock, Answering(), kind=TokenKind.FCM)
-    device = setting.account(generation).device()
+    device = setting.account(profile).device()
     payload = {name: str(value) for name, value in pushed(device, {"type": "test"}).items() if name != "aps"}
 
     read = setting.phone.read(shown({"message": {"data": payload}}))
@@ -186,10 +184,10 @@ def test_a_phone_reads_the_strings_of_fcm(clock: Clock, generation: type[Account
 
 @both
 def test_a_phone_drops_what_is_not_of_the_accounts_server_or_does_not_decrypt(
-    clock: Clock, generation: type[Account]
+    clock: Clock, profile: type[Account]
 ) -> None:
     setting = Setting(clock, Answering())
-    device = setting.account(generation).device()
+    device = setting.account(profile).device()
     payload = pushed(device, {"type": "test"})
     [field] = payload.keys() & {"encrypted_content", "encrypted_data"}
     damaged = b64encode(b64decode(payload[field])[:-1] + b"\0\0").decode()

@@ -9,12 +9,14 @@ import pytest
 from nacl.public import PrivateKey, SealedBox
 from nacl.secret import SecretBox
 
+from local.zulip_bouncer import BouncerRefusalError
 from local.zulip_devices import (
     EXPIRED,
     UNKNOWN_KEY,
     AccountDevice,
     DeviceStatus,
     KeyedDevice,
+    LegacyToken,
     PushDevice,
     SealedRegistration,
     TokenKind,
@@ -233,6 +235,47 @@ async def test_a_push_for_android_has_a_priority_alone(clock: Clock, kind: str, 
     assert push["fcm_priority"] == priority
     assert push.keys() == {"token_id", "fcm_priority", "payload"}
     assert push["payload"].keys() == {"push_key_id", "encrypted_data"}
+
+
+async def test_what_is_not_encrypted_goes_first_until_the_bouncer_says_that_it_lacks_the_token(clock: Clock) -> None:
+    deleted = {"android_devices": ["f1"], "apple_devices": []}
+    answered = success(total_android_devices=0, total_apple_devices=0, deleted_devices=deleted, realm=None)
+    answering = Answering(success(), answered, NOTIFIED, otherwise=NOTIFIED)
+    server = server_before(answering, clock)
+    device = await registered(server, keyed_device)
+    server.legacy_tokens.add(LegacyToken(device.realm, TokenKind.FCM, "f1"))
+
+    queued = [await server.notify(device.realm, {"type": "test"}) for _ in range(2)]
+
+    assert answering.routes[1:] == ["push/notify", "push/e2ee/notify", "push/e2ee/notify"]
+    assert answering.content(1)["android_devices"] == ["f1"]
+    assert (queued, server.legacy_tokens) == ([1, 1], set())
+
+
+async def test_an_error_of_what_is_not_encrypted_ends_the_encrypted_pushes_too(clock: Clock) -> None:
+    answering = Answering(success(), error("BAD_REQUEST"))
+    server = server_before(answering, clock)
+    device = await registered(server, keyed_device)
+    server.legacy_tokens.add(LegacyToken(device.realm, TokenKind.APNS, "a1"))
+
+    with pytest.raises(BouncerRefusalError):
+        await server.notify(device.realm, {"type": "test"})
+
+    assert answering.routes[-1] == "push/notify"
+
+
+async def test_a_key_is_rotated_as_shipped_with_a_report_by_the_old_one(clock: Clock) -> None:
+    status = success(last_realm_count_id=0, last_installation_count_id=0, last_realmauditlog_id=0)
+    answering = Answering(success(created=False), status, success(realms={}), otherwise=status)
+    server = server_before(answering, clock)
+
+    await server.rotate_key()
+    await server.bouncer.call("GET", "server/analytics/status")
+
+    _, *reports, after = (request.headers.get("authorization") for request in answering.requests)
+    assert len(set(reports)) == 1
+    assert after not in reports
+    assert answering.fields(0)["new_org_key"] != answering.fields(0)["zulip_org_key"]
 
 
 async def test_pushes_go_in_batches(clock: Clock) -> None:

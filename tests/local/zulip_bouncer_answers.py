@@ -29,12 +29,12 @@ class Answering:
 
     def __init__(self, *answers: Answer | Exception, otherwise: Answer | Exception | None = None) -> None:
         self.requests: list[httpx.Request] = []
-        self.transport: httpx.AsyncBaseTransport = httpx.MockTransport(self._answer)
+        self._transport = httpx.MockTransport(self._answer)
         self._answers = deque(answers)
         self._otherwise = otherwise
 
     def bouncer(self) -> Bouncer:
-        http = httpx.AsyncClient(base_url="https://bouncer.example", transport=self.transport)
+        http = httpx.AsyncClient(base_url="https://bouncer.example", transport=self._transport)
         return Bouncer(http, ORG_ID, ORG_KEY)
 
     @property

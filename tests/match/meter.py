@@ -149,7 +149,7 @@ def _size(item: Mapping[str, Mapping[str, Any]]) -> int:
 def _value_size(kind: str, value: Any) -> int:
     if kind == "N":
         return len(value.lstrip("-")) // 2 + 2
-    return len(value)
+    return 1 if kind == "BOOL" else len(value)
 
 
 meter = Meter()

@@ -96,7 +96,7 @@ def empty() -> MadeUp:
     return nothing | {"limits": healthy()["limits"]}
 
 
-def unjudged() -> MadeUp:
+def incomplete() -> MadeUp:
     """A healthy day but for three hours: one is missing, one half written, one emptier than it should be."""
     problems = {
         5: "nothing has arrived",
@@ -137,7 +137,7 @@ DAYS = {
     "outage": outage,
     "healthy": healthy,
     "empty": empty,
-    "unjudged": unjudged,
+    "incomplete": incomplete,
     "provisional": provisional,
     "not compared": not_compared,
 }
@@ -147,7 +147,7 @@ _WAYS = (("statements", "apns"), ("statements", "fcm"), ("xmtp", "voip"))
 
 def earlier() -> list[tuple[int, MadeUp | None]]:
     """Six days, two of which have no report."""
-    days = [healthy(), healthy(), None, outage(), unjudged(), None]
+    days = [healthy(), healthy(), None, outage(), incomplete(), None]
     return [(START - (len(days) - place) * DAY_MS, tables) for place, tables in enumerate(days)]
 
 

@@ -62,8 +62,12 @@ class SmallLake:
 
     def commit(self, *events: Event, at: int | None = None) -> Manifest:
         """Both: the stream's file, and Parquet of it, for the hour of the first event."""
+        return self.compact(self.stream(*events, at=at), *events, at=at)
+
+    def compact(self, path: str, *events: Event, at: int | None = None) -> Manifest:
+        """Parquet of what a file of the stream has, for the hour of its first event."""
         hour = hour_path(events[0].at if at is None else at)
-        raw = DataFile(self.stream(*events, at=at), len(events), 0, "")
+        raw = DataFile(path, len(events), 0, "")
         before, new = read_manifest(self.root, hour), new_commit()
         kinds = dict(before.kinds) if before else {}
         for kind, rows in _by_kind(events).items():

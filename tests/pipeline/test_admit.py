@@ -14,7 +14,8 @@ from clarion.limiter import Admitted, Limit, Window, count, judge, mark_of
 from pipeline import admit
 from pipeline.admit import PairAttempt, PairReplay, replay_batches
 from pipeline.findings import Difference
-from pipeline.limits import LimitHistory, LimitSpan, PairLimits
+from pipeline.limit_spans import LimitSpan
+from pipeline.limits import LimitHistory, PairLimits
 from pipeline.period import FOREVER
 
 LIMIT = Limit(count=3, window=60_000, cooldown=120_000)

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline import arguments, cli, direct
 from pipeline.__main__ import main
-from pipeline.findings import Difference
+from pipeline.findings import REPAIRABLE, Difference
 from pipeline.period import DAY_MS, Period
 from pipeline.terms import Terms
 
@@ -58,7 +58,10 @@ def test_a_period_that_has_only_a_beginning_goes_up_to_today() -> None:
         ["reconcile", "--from", "yesterday"],
         ["reconcile", "--from", "2026-02-29"],
         ["reconcile", "--grace-seconds", "1.5"],
+        ["replay", "--network", "another"],
         ["replay", "--difference", "lost"],
+        ["replay", "--difference", "late"],
+        ["replay", "--difference", "unexpected"],
         ["replay", "--per-second", "many"],
         ["compact", "--dry-run"],
         ["report", "--stream", "events"],
@@ -81,8 +84,8 @@ def test_who_judges_does_so_by_the_same_terms_by_default(job: str) -> None:
     )
 
 
-@pytest.mark.parametrize("difference", Difference)
-def test_a_replay_may_be_of_one_kind_of_difference(difference: Difference) -> None:
+@pytest.mark.parametrize("difference", REPAIRABLE)
+def test_a_replay_may_be_of_one_kind_that_can_be_repaired(difference: Difference) -> None:
     assert parsed("replay", "--difference", difference).difference == difference
 
 
@@ -118,6 +121,7 @@ def test_without_a_lake_nothing_is_read_and_no_folder_made(
     "words",
     [
         ["explain"],
+        ["explain", *LAKE],
         ["explain", *WITHOUT_SPARK["explain"]],
         ["explain", *WITHOUT_SPARK["explain"], *LAKE, "--client", "no hex"],
         ["explain", *WITHOUT_SPARK["explain"], *LAKE, "--to", "noon"],

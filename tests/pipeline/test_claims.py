@@ -15,7 +15,7 @@ COMPARED = (
     "wanted string, at long, judged_at long, counted boolean, found string, refusals array<string>, judged boolean"
 )
 ENVELOPES = "receipt string, envelope_id binary, expires_at long"
-NOTIFIED = "receipt string, subscription_id string, envelope_id binary, decision string, at long, judged boolean"
+DECIDED = "receipt string, subscription_id string, envelope_id binary, found string, at long, judged boolean"
 
 type Claim = tuple[bytes, str, str, str, int, int]
 
@@ -76,19 +76,19 @@ def test_a_claim_leaves_one_trace_where_its_own_envelope_is_judged_for_its_own_s
 
 def test_the_claims_of_other_receipts_are_known_from_snapshots_and_from_decisions(spark: SparkSession) -> None:
     envelopes = spark.createDataFrame([("again", b"e", NEVER), ("broken", None, None)], ENVELOPES)
-    notified = spark.createDataFrame(
+    decided = spark.createDataFrame(
         [
-            ("again", "s", b"e", "queued", NOW, None),
-            ("near", "s", b"e", "rate_limited", NOW, None),
-            ("both", "s", b"e", "queued", NOW, None),
-            ("unclaimed", "s", b"e", "capped", NOW, None),
-            ("unseen", "s", b"f", "queued", NOW, None),
+            ("again", "s", b"e", "queued", NOW, True),
+            ("near", "s", b"e", "rate_limited", NOW, False),
+            ("both", "s", b"e", "queued", NOW, False),
+            ("unclaimed", "s", b"e", "capped", NOW, False),
+            ("unseen", "s", b"f", "queued", NOW, False),
         ],
-        NOTIFIED,
+        DECIDED,
     )
     until = NOW + DAY_MS
     earlier = [held(b"e", "before", until), held(b"e", "both", until), held(b"f", "unseen", until)]
-    found = claims_on(envelopes, spark.createDataFrame(earlier, CLAIM), notified)
+    found = claims_on(envelopes, spark.createDataFrame(earlier, CLAIM), decided)
     assert sorted(row["receipt"] for row in found.collect()) == ["before", "both", "near"]
 
 
@@ -96,9 +96,9 @@ def test_a_days_claims_are_those_of_its_own_envelopes_that_were_claimed(spark: S
     envelopes = spark.createDataFrame([("r", b"e", NOW // 1000 + 60)], ENVELOPES)
     decided = [
         ("r", "s", b"e", "queued", NOW, True), ("r", "t", b"e", "duplicate", NOW, True),
-        ("r", "u", b"e", "rate_limited", NOW, True), ("before", "s", b"e", "queued", NOW, None),
+        ("r", "u", b"e", "rate_limited", NOW, True), ("before", "s", b"e", "queued", NOW, False),
     ]  # fmt: skip
-    found = claims_of(spark.createDataFrame(decided, NOTIFIED), envelopes).collect()
+    found = claims_of(spark.createDataFrame(decided, DECIDED), envelopes).collect()
     until = 1000 * live.lasts_until(NOW // 1000 + 60, NOW // 1000)
     assert sorted((row["subscription_id"], row["until"]) for row in found) == [("s", until), ("u", until)]
 

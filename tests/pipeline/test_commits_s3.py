@@ -34,7 +34,7 @@ class RecordedS3:
 
     application: Callable[..., Iterable[bytes]]
     requests: list[dict[str, Any]] = field(default_factory=list)
-    before: dict[tuple[str, str], Callable[[], None]] = field(default_factory=dict)
+    before: dict[tuple[str, str], Callable[[], object]] = field(default_factory=dict)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         self.requests.append(environ)

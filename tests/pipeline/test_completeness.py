@@ -21,13 +21,14 @@ from pipeline.commits import (
 from pipeline.completeness import incomplete_hours
 from pipeline.due import CATCH_UP_DAYS, due_days
 from pipeline.generator.plan import Plan
-from pipeline.lake import EventLake, differences_name
+from pipeline.lake import UNREADABLE, EventLake, differences_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
+from pipeline.report_files import report_name, write_page, write_tables
 
 AT = 1_790_000_000_000 // DAY_MS * DAY_MS
 PERIOD = Period(AT, AT + 2 * HOUR_MS)
 NOW = AT + DAY_MS
-FIRST, SECOND, AFTER = (hour_path(AT + number * HOUR_MS) for number in range(3))
+BEFORE, FIRST, SECOND, AFTER = (hour_path(AT + number * HOUR_MS) for number in range(-1, 3))
 RAW_FILE = "events/day={}/hour={}/file.jsonl"
 
 
@@ -53,8 +54,8 @@ def change(root: Path, hour: str, **values: Any) -> None:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """The hours of a period and the one after, all of them complete."""
-    for hour in (FIRST, SECOND, AFTER):
+    """The hours of a period, the one before and the one after, all of them complete."""
+    for hour in (BEFORE, FIRST, SECOND, AFTER):
         complete(tmp_path, hour)
     return tmp_path
 
@@ -99,6 +100,13 @@ def count_more(root: Path) -> None:
     change(root, SECOND, counted=3)
 
 
+def read_less(root: Path) -> None:
+    """One of the two lines is of a version that nobody here knows."""
+    rows = pa.RecordBatch.from_pydict({"value": ["{}"]})
+    unreadable = write_parquet(str(root), data_folder(UNREADABLE, SECOND, "one"), [rows])
+    change(root, SECOND, kinds={**manifest(root, SECOND).kinds, UNREADABLE: (unreadable,)})
+
+
 def lose_all(root: Path) -> None:
     """Nothing has arrived, and no counter says that nothing came."""
     remove_raw(root)
@@ -113,6 +121,7 @@ FLAWS: dict[Callable[[Path], None], str] = {
     arrive_late: "1 files have arrived since it was compacted",
     unseal: "it was not over when it was compacted",
     count_more: "2 lines have arrived, of 3 records at least",
+    read_less: "1 lines can't be read",
     lose_all: "nothing has arrived, and nobody has counted what came",
 }
 
@@ -140,13 +149,20 @@ def test_what_spark_takes_for_hidden_has_not_arrived(lake: Path, name: str) -> N
 
 
 def test_an_hour_of_which_there_is_nothing_at_all_is_named(lake: Path) -> None:
-    assert reasons(lake, Period(AT - HOUR_MS, AT + HOUR_MS)) == {hour_path(AT - HOUR_MS): "nothing has arrived"}
+    before = hour_path(AT - 2 * HOUR_MS)
+    assert reasons(lake, Period(AT - HOUR_MS, AT + HOUR_MS)) == {before: "nothing has arrived"}
 
 
 def test_the_hour_in_which_the_last_lines_arrive_has_to_be_there(lake: Path) -> None:
     (lake / manifest_path(AFTER)).unlink()
     assert reasons(lake).keys() == {AFTER}
     assert reasons(lake, Period(AT, AT + HOUR_MS)) == {}
+
+
+def test_the_hour_in_which_firehose_may_have_begun_the_first_file_has_to_be_there(lake: Path) -> None:
+    (lake / manifest_path(BEFORE)).unlink()
+    assert reasons(lake).keys() == {BEFORE}
+    assert reasons(lake, Period(AT + HOUR_MS, AT + 2 * HOUR_MS)) == {}
 
 
 def test_what_is_yet_to_come_is_not_missed(lake: Path) -> None:
@@ -167,6 +183,8 @@ def test_an_hour_under_way_can_be_judged_provisionally_and_no_other_flaw(lake: P
     assert reasons(lake, now=soon).keys() == {SECOND, AFTER}
     assert reasons(lake, now=soon, provisional=True) == {}
     assert reasons(lake, provisional=True).keys() == {SECOND, AFTER}
+    read_less(lake)
+    assert reasons(lake, now=soon, provisional=True) == {SECOND: "1 lines can't be read"}
     arrive_late(lake)
     assert reasons(lake, now=soon, provisional=True).keys() == {SECOND}
 
@@ -178,6 +196,14 @@ def day(back: int) -> Period:
 
 def judge(root: Path, back: int, at: int = NOW) -> None:
     change(root, differences_name(day(back)), sealed_at=at)
+    report(root, back)
+
+
+def report(root: Path, back: int) -> None:
+    """On the differences that there are by now."""
+    write_page(
+        str(root), day(back), write_tables(str(root), day(back), {}), "<p>", manifest(root, differences_name(day(back)))
+    )
 
 
 @pytest.fixture
@@ -200,10 +226,38 @@ def test_days_that_two_failed_nights_left_are_due(days: Path) -> None:
 
 
 def test_a_day_is_due_again_once_something_of_it_has_been_committed_since(days: Path) -> None:
-    change(days, hour_path(day(3).start + HOUR_MS), sealed_at=NOW)
+    hour = hour_path(day(3).start + HOUR_MS)
+    change(days, hour, sealed_at=NOW)
+    change(days, differences_name(day(3)), seen={hour: NOW})
+    report(days, 3)
     assert due_days(LakeView(str(days)), day(0)) == ([], [])
-    change(days, hour_path(day(3).start + HOUR_MS), sealed_at=NOW + 1)
+    change(days, hour, sealed_at=NOW + 1)
     assert due_days(LakeView(str(days)), day(0)) == ([day(3)], [])
+
+
+def test_a_day_is_due_again_if_what_was_committed_since_is_of_a_job_that_began_before(days: Path) -> None:
+    hour = hour_path(day(3).start + HOUR_MS)
+    change(days, differences_name(day(3)), seen={hour: NOW - 2})
+    report(days, 3)
+    change(days, hour, sealed_at=NOW - 1)
+    assert due_days(LakeView(str(days)), day(0)) == ([day(3)], [])
+
+
+def test_a_day_of_which_there_is_no_page_is_due(days: Path) -> None:
+    """The run that judged it died before it had written one, or after its tables."""
+    (days / manifest_path(report_name(day(3)))).unlink()
+    write_tables(str(days), day(2), {})
+    assert due_days(LakeView(str(days)), day(0)) == ([day(3), day(2)], [])
+
+
+def test_a_day_whose_page_is_of_earlier_differences_is_due(days: Path) -> None:
+    """It was judged again by what came late, and that run died before it had written the new page."""
+    hour = hour_path(day(3).start + HOUR_MS)
+    change(days, hour, sealed_at=NOW + 1)
+    change(days, differences_name(day(3)), sealed_at=NOW + 1, seen={hour: NOW + 1})
+    assert due_days(LakeView(str(days)), day(0)) == ([day(3)], [])
+    report(days, 3)
+    assert due_days(LakeView(str(days)), day(0)) == ([], [])
 
 
 def test_days_that_were_missed_for_too_long_are_named(days: Path) -> None:

@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 
 from pipeline import arguments, replay
 from pipeline.cli import JOBS
-from pipeline.commits import CommitConflict
-from pipeline.compact import Compacted, compact
+from pipeline.commits import CommitConflict, LakeView, Manifest, read_manifest, update
+from pipeline.compact import MOST_ROUNDS, Compacted, compact
 from pipeline.generator.day import answers
 from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake, Written
-from pipeline.period import Period, instant_text
+from pipeline.period import HOUR_MS, Period, hour_path, instant_text
 from pipeline.schemas import EventKind
 from tests.pipeline.conftest import DAY, NOW, START, copied
 from tests.pipeline.test_lake import ARRIVED, EVENTS, arrive, lines_of
@@ -66,6 +66,28 @@ def test_a_compact_that_another_one_overtakes_begins_its_hour_anew(lake: EventLa
     taken_in = compact(Overtaken(lake.spark, lake.root), ARRIVED)
     assert taken_in.lines == {EventKind.ENVELOPE: 1}
     assert (lake.read(EventKind.OBSERVED).count(), lake.read(EventKind.ENVELOPE).count()) == (1, 1)
+
+
+def test_a_compact_that_is_always_overtaken_ends_with_an_error(tmp_path: Path) -> None:
+    """There is nothing new to read; what it would commit is how many records were counted."""
+    hour, commits = hour_path(START), list[str]()
+
+    class BusyView(LakeView):
+        def manifests(self, period: Period) -> list[Manifest]:
+            found = super().manifests(period)
+            commits.append(update(self.root, hour, lambda known: known).commit)
+            return found
+
+    class BusyLake(EventLake):
+        view = BusyView(str(tmp_path))
+
+    lake = BusyLake(None, str(tmp_path))  # type: ignore[arg-type] # nothing is read or written by Spark
+    with pytest.raises(CommitConflict):
+        compact(lake, Period(START, START + HOUR_MS), NOW, {hour: 3})
+    assert len(commits) == 2 * MOST_ROUNDS
+    last = read_manifest(lake.root, hour)
+    assert last
+    assert (last.commit, last.counted) == (commits[-1], None)
 
 
 def test_a_reader_meets_what_it_asked_for_while_late_files_are_compacted_and_old_ones_removed(lake: EventLake) -> None:

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyspark
@@ -11,15 +12,17 @@ import pytest
 from infra.config import Platform
 from infra.spark_bundle import code_archive, packages_archive
 from pipeline import arguments
-from pipeline.claims import CLAIMS
 from pipeline.cli import JOBS
+from pipeline.commits import read_manifest, update
 from pipeline.compact import compact
+from pipeline.due import first_uncompacted
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import Faults, Plan
 from pipeline.lake import EventLake
-from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
-from pipeline.snapshots import day_of, snapshot_days
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
+from pipeline.snapshots import CLAIMS, day_of, snapshot_days, snapshot_name
 from pipeline.state import STATES
+from tests.pipeline.small_lake import SmallLake, subscribed
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
 NOW = START + DAY_MS + 2 * HOUR_MS
@@ -56,6 +59,30 @@ def test_the_daily_run_finds_what_is_wrong_and_nothing_else_and_still_reports(la
     assert list(Path(lake.root).glob("reports/*/*/report.html"))
     for name in (*STATES, CLAIMS):
         assert snapshot_days(lake.root, name) == [day_of(START)]
+
+
+def compact_the_day(lake: EventLake) -> None:
+    period = ["--from", instant_text(START), "--to", instant_text(START + DAY_MS), "--now", instant_text(NOW)]
+    JOBS["compact"](lake, arguments.parse(["compact", "--lake", lake.root, *period]))
+
+
+def test_hours_that_no_run_has_compacted_are_made_up_for(lake: EventLake) -> None:
+    """They hold the subscriptions and rules of all that was switched on before the pipeline was."""
+    earlier = START - 20 * DAY_MS
+    SmallLake(lake.root).stream(subscribed(at=earlier))
+    compact_the_day(lake)
+    manifest = read_manifest(lake.root, hour_path(earlier))
+    assert manifest
+    assert manifest.lines == 1
+
+
+def test_what_a_snapshot_has_read_is_not_looked_through_again(lake: EventLake) -> None:
+    small, before = SmallLake(lake.root), day_of(START - 10 * DAY_MS)
+    small.stream(subscribed(at=before.start))
+    small.stream(subscribed(at=before.end + HOUR_MS))
+    for kind in STATES:
+        update(lake.root, snapshot_name(kind, before), lambda known: replace(known, sealed_at=before.end))
+    assert first_uncompacted(lake, START) == before.end + HOUR_MS
 
 
 def test_the_environment_for_emr_is_complete(tmp_path: Path) -> None:

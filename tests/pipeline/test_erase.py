@@ -210,10 +210,10 @@ def test_pages_and_tables_about_a_period_no_longer_show_it(lake: SmallLake) -> N
     assert pq.read_table(Path(lake.root) / "reports/table.parquet").to_pylist() == [{"subscription_id": str(TABLET)}]
 
 
-def test_what_is_no_text_is_left_alone(lake: SmallLake) -> None:
+def test_ids_are_blotted_out_of_what_is_no_text_as_well(lake: SmallLake) -> None:
     write(lake, "checkpoints/state", b"\xff" + str(PHONE).encode())
     run(lake)
-    assert (Path(lake.root) / "checkpoints/state").read_bytes() == b"\xff" + str(PHONE).encode()
+    assert (Path(lake.root) / "checkpoints/state").read_bytes() == b"\xfferased"
 
 
 def test_records_that_the_stream_could_not_write_are_removed_whole(lake: SmallLake) -> None:
@@ -242,6 +242,6 @@ def test_the_command_counts_as_json(lake: SmallLake, capsys: pytest.CaptureFixtu
     assert main(["erase", CLIENT.hex(), "--lake", lake.root, "--dry-run"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out) == {
-        "removed": {"events": 4, "notification": 1, "push": 1, "rules": 1, "subscription": 1}, "subscriptions": 1
+        "removed": {"events": 4, "notification": 1, "push": 1, "rules": 1, "subscription": 1}, "subscriptions": 1, "left": []
     }  # fmt: skip
     assert "would be removed" in said.err

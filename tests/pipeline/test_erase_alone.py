@@ -103,13 +103,39 @@ def test_a_commit_that_comes_while_an_hour_is_renewed_is_kept_and_cleaned_as_wel
 
     s3.before["PUT", f"/{BUCKET}/{manifest_path(hour)}"] = commit_late
     assert run(lake).removed["push"] == 2
-    ids = (CLIENT, CLIENT.hex().encode(), str(PHONE).encode())
-    assert [path for path, content in lake.texts() if any(each in content for each in ids)] == []
+    assert holding(lake) == []
     after = read_manifest(ROOT, hour)
     assert after
     assert {kind: sum(each.lines for each in files) for kind, files in after.kinds.items()} == {
         "observed": 1, "envelope": 1, "notification": 1, "push": 2,
     }  # fmt: skip
+
+
+def holding(lake: SmallLake) -> list[str]:
+    """The files that have something of the client."""
+    ids = (CLIENT, CLIENT.hex().encode(), str(PHONE).encode())
+    return [path for path, content in lake.texts() if any(each in content for each in ids)]
+
+
+FIRST_LOOK = "GET", f"/{BUCKET}/{manifest_path(hour_path(START))}"
+"""When an erasure has listed what there is, and reads which of it counts."""
+
+
+def test_an_hour_that_is_compacted_while_the_lake_is_looked_through_is_cleaned(s3: RecordedS3) -> None:  # noqa: F811
+    lake, events = SmallLake(ROOT), Way(START + 2 * HOUR_MS, 9).delivered()
+    fill(lake)
+    path = lake.stream(*events)
+    s3.before[FIRST_LOOK] = lambda: lake.compact(path, *events)
+    assert run(lake).removed["push"] == 2
+    assert holding(lake) == []
+
+
+def test_what_arrives_and_is_compacted_while_the_lake_is_looked_through_is_removed(s3: RecordedS3) -> None:  # noqa: F811
+    lake = SmallLake(ROOT)
+    fill(lake)
+    s3.before[FIRST_LOOK] = lambda: lake.commit(*Way(START + 2 * HOUR_MS, 9).delivered())
+    assert run(lake).removed["push"] == 2
+    assert holding(lake) == []
 
 
 def test_a_report_is_cleaned_by_a_commit_and_its_page_beside_it(lake: SmallLake) -> None:
@@ -209,10 +235,12 @@ def test_a_failed_record_goes_whole_if_an_id_stands_in_it_packed_or_not(failed: 
     assert (after, removed) == ((f"{failed}\nanother\n".encode(), 0) if kept else (b"another\n", 1))
 
 
-def test_a_text_loses_the_ids_and_what_is_no_text_nothing() -> None:
+def test_any_other_file_loses_the_ids_text_or_not_unless_it_is_parquet() -> None:
     page = f"{PHONE} and {CLIENT.hex()} and {PHONE}, not {TABLET}".encode()
     assert TRACES.without_texts(page) == (f"erased and erased and erased, not {TABLET}".encode(), 3)
-    assert TRACES.without_texts(b"\xff" + page) == (b"\xff" + page, 0)
+    assert TRACES.without_texts(b"\xff" + CLIENT.hex().encode()) == (b"\xfferased", 1)
+    with pytest.raises(ValueError, match="is Parquet"):
+        TRACES.without_texts(b"PAR1")
 
 
 ROWS = pa.RecordBatch.from_pydict({
@@ -240,7 +268,7 @@ def test_subscriptions_are_added_and_not_replaced() -> None:
 def test_the_command_ends_well_where_nobody_was(lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["erase", NOBODY.hex(), "--lake", lake.root]) == 0
     said = capsys.readouterr()
-    assert json.loads(said.out) == {"removed": {}, "subscriptions": 0}
+    assert json.loads(said.out) == {"removed": {}, "subscriptions": 0, "left": []}
     assert said.err == "» removed, of 0 subscriptions\n"
 
 

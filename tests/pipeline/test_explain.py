@@ -17,8 +17,9 @@ from pipeline.commits import Manifest, commit, new_commit, write_parquet
 from pipeline.explain import request
 from pipeline.explain.explanation import Explanation
 from pipeline.explain.request import ExplainRequest, explain
+from pipeline.explain.trail import CLOCKS_MS
 from pipeline.lookup import Lookup
-from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_runs, instant_text
 from pipeline.plans import run_name
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, statement, subscribed
 from tests.xmtp import Inbox
@@ -205,9 +206,41 @@ def test_a_subscription_is_answered_with_its_life_and_what_it_should_have_got(la
     lake.commit(*delivered.delivered(), lost.observed(), foreign.observed())
     answer = explained(lake, PHONE)
     assert answer.what == "subscription"
-    assert [step.what for step in answer.changes] == ["active", "rule"]
+    [life] = answer.lives
+    assert (life.subscription_id, [step.what for step in life.steps]) == (str(PHONE), ["active", "rule"])
     assert [receipt.receipt for receipt in answer.receipts] == [str(lost.receipt), str(delivered.receipt)]
     assert founds(answer) == [["missing"], ["right"]]
+
+
+def test_a_client_is_answered_with_all_of_its_subscriptions_and_what_each_should_have_got(lake: SmallLake) -> None:
+    other_rule = Way(number=2, raw=statement(2, sender=2)).key
+    lake.commit(subscribed(TABLET, at=START - 2 * HOUR_MS), ruled(other_rule, TABLET, at=START - 2 * HOUR_MS))
+    lake.commit(subscribed(UUID(int=3), OTHER), ruled(Way().key, UUID(int=3)))
+    delivered, lost = Way(), Way(START + 1_000, 2, statement(2, sender=2))
+    lake.commit(*delivered.delivered(), lost.observed())
+    answer = explain(Lookup(lake.root), ExplainRequest(None, PERIOD, client=CLIENT))
+    assert (answer.what, answer.asked) == ("client", CLIENT.hex())
+    assert [life.subscription_id for life in answer.lives] == [str(PHONE), str(TABLET)]
+    assert [[one.subscription_id for one in receipt.notifications] for receipt in answer.receipts] == [
+        [str(TABLET)], [str(PHONE)],
+    ]  # fmt: skip
+    assert founds(answer) == [["missing"], ["right"]]
+
+
+def test_a_client_that_has_no_subscription_is_unknown(lake: SmallLake) -> None:
+    answer = explain(Lookup(lake.root), ExplainRequest(None, PERIOD, client=OTHER))
+    assert (answer.what, answer.asked, answer.found) == (None, None, False)
+
+
+def test_hours_in_which_nothing_was_observed_are_named(lake: SmallLake) -> None:
+    """One that is not compacted may be anything."""
+    way = Way()
+    lake.commit(*way.delivered())
+    lake.commit(subscribed(TABLET, OTHER), at=START + 2 * HOUR_MS)
+    lake.stream(subscribed(TABLET, OTHER), at=START + 4 * HOUR_MS)
+    answer = explain(Lookup(lake.root), ExplainRequest(None, PERIOD, client=CLIENT))
+    assert answer.quiet == [hour_path(START - HOUR_MS), hour_path(START + 2 * HOUR_MS)]
+    assert "In 2 of these hours nothing was observed: " in "\n".join(answer.lines())
 
 
 def test_a_duplicate_is_right_if_its_claim_is_days_older_than_the_period(lake: SmallLake) -> None:
@@ -342,3 +375,34 @@ def test_it_imports_no_spark_and_its_json_has_the_verdict(lake: SmallLake) -> No
     ran = subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True, text=True)
     (receipt,) = json.loads(ran.stdout)["receipts"]
     assert receipt["notifications"][0]["verdict"]["found"] == "right"
+
+
+def test_what_came_of_an_envelope_may_lie_in_a_file_that_was_begun_before_midnight(lake: SmallLake) -> None:
+    midnight = START // DAY_MS * DAY_MS
+    way = Way(midnight + CLOCKS_MS + 60_000)
+    lake.commit(way.observed(), way.envelope(), way.notification(), at=midnight)
+    lake.commit(way.push(), at=midnight - HOUR_MS)
+    period = Period(midnight - DAY_MS, midnight + DAY_MS)
+    answer = explain(Lookup(lake.root), ExplainRequest(way.envelope_id, period))
+    assert [step.what for step in answer.receipts[0].notifications[0].steps] == ["queued", "delivered"]
+
+
+def test_a_subscription_without_an_envelope_ends_with_1_and_names_the_hours_of_which_nothing_is_there(
+    lake: SmallLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.commit(*Way(START - 3 * HOUR_MS, 2, statement(2, sender=2)).delivered()[:1])
+    period = ["--from", instant_text(START - 3 * HOUR_MS), "--to", instant_text(START + 2 * HOUR_MS)]
+    assert main(["explain", str(PHONE), "--lake", lake.root, *period]) == 1
+    said = capsys.readouterr().out
+    absent = ", ".join(hour_runs(hour_path(START + number * HOUR_MS) for number in (-2, 0, 1)))
+    assert "0 envelopes concern it in this time." in said
+    assert f"Of 3 of these hours the lake has nothing: {absent}." in said
+
+
+def test_a_subscriptions_envelopes_are_those_that_were_observed_in_the_time(lake: SmallLake) -> None:
+    before, last, after = Way(START - 1), Way(START + HOUR_MS - 1, 2), Way(START + HOUR_MS, 3)
+    lake.commit(*before.delivered())
+    lake.commit(*last.delivered(), *after.delivered(), at=START + HOUR_MS)
+    answer = explain(Lookup(lake.root), ExplainRequest(PHONE, Period(START, START + HOUR_MS)))
+    assert [one.receipt for one in answer.receipts] == [str(last.receipt)]
+    assert founds(answer) == [["right"]]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.lookup import array_of
 from pipeline.period import DAY_MS, instant_text
-from tests.pipeline.small_lake import PHONE, START, SmallLake, Way, ruled, subscribed
+from tests.pipeline.small_lake import CLIENT, PHONE, START, SmallLake, Way, ruled, subscribed
 
 HEAVY = ("pyspark", "pandas", "boto3", "jinja2", "pygal")
 CODE = (
@@ -19,7 +19,7 @@ CODE = (
 )
 
 
-@pytest.mark.parametrize("asked", ["receipt", "envelope", "subscription"])
+@pytest.mark.parametrize("asked", ["receipt", "envelope", "subscription", "client"])
 def test_of_a_lake_on_a_disk_it_answers_without_anything_heavy(
     asked: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -27,8 +27,11 @@ def test_of_a_lake_on_a_disk_it_answers_without_anything_heavy(
     lake.commit(subscribed(), ruled(way.key))
     lake.commit(*way.delivered())
     lake.stream(Way(START + 1, 2).observed())
-    ids = {"receipt": str(way.receipt), "envelope": way.envelope_id.hex(), "subscription": str(PHONE)}
-    words = ["explain", ids[asked], "--lake", lake.root, "--to", instant_text(START + DAY_MS)]
+    ids = {
+        "receipt": [str(way.receipt)], "envelope": [way.envelope_id.hex()], "subscription": [str(PHONE)],
+        "client": ["--client", CLIENT.hex()],
+    }  # fmt: skip
+    words = ["explain", *ids[asked], "--lake", lake.root, "--to", instant_text(START + DAY_MS)]
     ran = subprocess.run([sys.executable, "-c", CODE, *words], check=True, capture_output=True, text=True)
     assert ran.stderr == "[]\n"
     assert "1 right" in ran.stdout

@@ -1,5 +1,6 @@
 """What was once called healthy although nobody could know: each has to end a strict run with 1, and to be named."""
 
+import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,7 +18,12 @@ from pipeline.compact import compact
 from pipeline.due import is_judged
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
+from pipeline.reconcile import reconcile
+from pipeline.schemas import EventKind
+from pipeline.snapshots import CLAIMS, snapshot_days
+from pipeline.terms import DEFAULT
 from tests.pipeline.conftest import copied
+from tests.pipeline.small_lake import SmallLake, Way, ruled, subscribed
 from tests.pipeline.test_lake import lines_of
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
@@ -40,10 +46,10 @@ def arrive(root: str, hours: Iterable[int], name: str = "file") -> None:
 
 @pytest.fixture(scope="module")
 def healthy(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> EventLake:
-    """An hour and the one after, in which nothing has happened but what always does."""
+    """An hour, the one before and the one after, in which nothing has happened but what always does."""
     lake = EventLake(spark, str(tmp_path_factory.mktemp("healthy")))
-    arrive(lake.root, range(2))
-    compact(lake, Period(START, START + DAY_MS))
+    arrive(lake.root, range(-1, 2))
+    compact(lake, Period(START - HOUR_MS, START + DAY_MS))
     return lake
 
 
@@ -71,7 +77,7 @@ def test_a_removed_hour_is_not_healthy(lake: EventLake, capsys: pytest.CaptureFi
     assert strict(lake) == 1
     printed = capsys.readouterr()
     assert f"incomplete: {LOST}: nothing has arrived" in printed.err
-    assert printed.out == '{"incomplete": 1}\n'
+    assert json.loads(printed.out)["incomplete"] == 1
 
 
 def test_an_hour_of_which_a_data_file_is_gone_is_named_before_it_is_read(
@@ -96,12 +102,97 @@ def test_a_replay_sends_nothing_of_what_may_only_be_missing_here(
 
 
 def test_two_nights_that_failed_are_made_up_for(spark: SparkSession, tmp_path: Path) -> None:
-    """Without a period, the daily run judges both days, and the one of them that lacks an hour fails it."""
+    """Without a period, the daily run judges both days, and the one of them that lacks an hour fails it, and the next."""
     lake = EventLake(spark, str(tmp_path))
-    arrive(lake.root, (number for number in range(49) if number != 5))
+    arrive(lake.root, (number for number in range(49) if number != 29))
     days = [Period(START + number * DAY_MS, START + (number + 1) * DAY_MS) for number in range(2)]
     now = instant_text(START + 2 * DAY_MS + 2 * HOUR_MS)
     wanted = arguments.parse(["daily", "--strict", "--lake", lake.root, "--now", now])
     assert JOBS["daily"](lake, wanted) == 1
     assert [is_judged(LakeView(lake.root), day) for day in days] == [True, True]
     assert list(Path(lake.root).glob(f"reports/from={days[0].start}/*/report.html"))
+    assert JOBS["daily"](lake, wanted) == 1
+
+
+def test_a_day_of_which_a_file_is_gone_keeps_no_other_from_being_judged(spark: SparkSession, tmp_path: Path) -> None:
+    lake = EventLake(spark, str(tmp_path))
+    arrive(lake.root, range(49))
+    days = [Period(START + number * DAY_MS, START + (number + 1) * DAY_MS) for number in range(2)]
+    noon = START + 12 * HOUR_MS
+    SmallLake(lake.root).stream(Way(noon).observed())
+    now = days[1].end + 2 * HOUR_MS
+    compact(lake, Period(START, now), now)
+    found = read_manifest(lake.root, hour_path(noon))
+    assert found
+    (Path(lake.root) / found.kinds[EventKind.OBSERVED][0].path).unlink()
+    with pytest.raises(ExceptionGroup, match="days that could not be judged"):
+        JOBS["daily"](lake, arguments.parse(["daily", "--lake", lake.root, "--now", instant_text(now)]))
+    assert [is_judged(LakeView(lake.root), day) for day in days] == [False, True]
+
+
+class StoppedError(Exception):
+    """Between a day's claims and its differences."""
+
+
+class StoppedLake(EventLake):
+    def write_named(self, *_: object, **__: object) -> None:
+        raise StoppedError
+
+
+def test_a_day_of_which_only_the_claims_were_written_is_judged_by_the_next_run(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """And its own claims make no duplicates of what they are about."""
+    lake, small, way = observed_after_midnight(spark, tmp_path)
+    small.stream(way.observed(), way.envelope(), way.notification(), at=START)
+    day, now = Period(START, START + DAY_MS), START + 2 * DAY_MS
+    compact(lake, Period(START - DAY_MS, now), now)
+    period = ["--from", instant_text(day.start), "--to", instant_text(day.end), "--now", instant_text(now)]
+    wanted = arguments.parse(["reconcile", "--lake", lake.root, *period])
+    with pytest.raises(StoppedError):
+        JOBS["reconcile"](StoppedLake(spark, lake.root), wanted)
+    assert (snapshot_days(lake.root, CLAIMS), is_judged(LakeView(lake.root), day)) == ([day], False)
+    JOBS["reconcile"](lake, wanted)
+    differences = lake.differences(day)
+    assert differences
+    assert [(row["receipt"], row["difference"]) for row in differences.collect()] == [(str(way.receipt), "missing")]
+
+
+def observed_after_midnight(spark: SparkSession, folder: Path) -> tuple[EventLake, SmallLake, Way]:
+    """A lake whose day has a subscription with a rule, and an envelope that is observed twenty seconds into it."""
+    small, way = SmallLake(folder), Way(START + 20_000)
+    before = START - 5 * HOUR_MS
+    small.stream(subscribed(at=before), ruled(way.key, at=before))
+    return EventLake(spark, small.root), small, way
+
+
+def differences_of(lake: EventLake, day: Period) -> list[tuple[str, str]]:
+    now = START + 2 * DAY_MS
+    compact(lake, Period(START - DAY_MS, now), now)
+    found = reconcile(lake, day, now, DEFAULT).differences
+    return [(row["difference"], row["evidence"]) for row in found.collect()]
+
+
+def test_a_loss_in_a_file_that_was_begun_before_midnight_is_found(spark: SparkSession, tmp_path: Path) -> None:
+    lake, small, way = observed_after_midnight(spark, tmp_path)
+    small.stream(way.observed(), way.envelope(), way.notification(), at=START - HOUR_MS)
+    assert differences_of(lake, Period(START, START + DAY_MS)) == [("missing", "queued, but never tried")]
+
+
+def test_a_push_in_a_file_that_was_begun_before_midnight_is_no_loss(spark: SparkSession, tmp_path: Path) -> None:
+    lake, small, way = observed_after_midnight(spark, tmp_path)
+    small.stream(way.observed(), way.envelope(), way.notification(), at=START)
+    small.stream(way.push(), at=START - HOUR_MS)
+    assert differences_of(lake, Period(START, START + DAY_MS)) == []
+
+
+def test_an_hour_with_a_line_that_can_not_be_read_is_not_healthy(
+    lake: EventLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever compacted it first has seen it; the daily run finds nothing new to compact."""
+    arrive(lake.root, [0], name="unreadable")
+    [late] = Path(lake.root).glob("events/*/*/unreadable.jsonl")
+    late.write_text('{"version":99,"event":"envelope"}\n')
+    compact(lake, Period(START - HOUR_MS, START + DAY_MS))
+    assert strict(lake) == 1
+    assert f"incomplete: {LOST}: 1 lines can't be read" in capsys.readouterr().err

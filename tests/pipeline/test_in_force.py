@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clarion.events import Event, LimitsLoaded, RuleRef, RulesChanged, SubscriptionChanged
-from clarion.limiter import SUBSCRIPTION_CAP, Limit
-from clarion.networks import STATEMENTS, XMTP, Rule, network
-from pipeline.explain.in_force import LimitsThen, limits_at, rule_spans
+from clarion.limiter import Limit
+from clarion.networks import STATEMENTS, XMTP, Rule
+from pipeline.explain.in_force import limits_at, rule_spans
+from pipeline.limit_spans import LimitSpan, default_span
 from pipeline.period import FOREVER
 from tests.pipeline.small_lake import PHONE, TABLET, subscribed
 
@@ -122,7 +123,7 @@ def loaded(at: int, count: int | None, name: str = STATEMENTS) -> LimitsLoaded:
 
 
 def counts(*starts: LimitsLoaded, at: int, grace: int = 0) -> list[int | None]:
-    return [then.pair.count if then.pair else None for then in limits_at(starts, STATEMENTS, at, grace)]
+    return [then.limit.count if then.limit else None for then in limits_at(starts, STATEMENTS, at, grace)]
 
 
 def test_limits_count_from_one_start_of_a_worker_to_the_next() -> None:
@@ -153,9 +154,12 @@ def test_next_to_a_change_either_limit_may_have_been_in_force() -> None:
 @pytest.mark.parametrize("name", [STATEMENTS, XMTP])
 def test_a_network_of_which_nothing_is_known_has_its_own_default(name: str) -> None:
     other = XMTP if name == STATEMENTS else STATEMENTS
-    assert limits_at([loaded(100, 7, other)], name, 150, 0) == [LimitsThen(network(name).limit, SUBSCRIPTION_CAP)]
+    assert limits_at([loaded(100, 7, other)], name, 150, 0) == [default_span(name)]
 
 
 def test_a_part_of_a_limit_is_none() -> None:
-    assert LimitsThen.of(loaded(1, 30)) == LimitsThen(Limit(30, 60_000, 0), CAP)
-    assert LimitsThen.of(loaded(1, 30).model_copy(update={"window": None})) == LimitsThen(None, CAP)
+    one = loaded(1, 30)
+    always = LimitSpan(0, FOREVER, Limit(30, 60_000, 0), CAP)
+    assert limits_at([one], STATEMENTS, 1, 0) == [always]
+    partly = one.model_copy(update={"window": None})
+    assert limits_at([partly], STATEMENTS, 1, 0) == [always._replace(limit=None)]

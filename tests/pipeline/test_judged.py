@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from clarion.networks import XMTP
 from pipeline import arguments
 from pipeline.cli import JOBS
+from pipeline.completeness import declare_complete
 from pipeline.judged import judged_by, tables_of
 from pipeline.lake import EventLake
 from pipeline.page import page
-from pipeline.period import HOUR_MS, instant_text
+from pipeline.period import HOUR_MS, Period, instant_text
 from pipeline.report_files import page_path
 from pipeline.schemas import EventKind
 from pipeline.summary import summarise
@@ -101,6 +102,8 @@ def test_the_page_of_a_reconciliation_repeats_its_terms_so_that_replay_finds_the
     """The rules changed five seconds before: by default nobody can say what is right, and nothing would be found."""
     write_rows(lake, EventKind.SUBSCRIPTION, [(START - 5_000, XMTP, OWNER, CLIENT, "apns", "active", None, 1, 1)])
     decide(lake, [decided for decided in DECIDED if decided[:2] != (1, OWNER)])
+    declare_complete(lake.root, Period(PERIOD.start - HOUR_MS, PERIOD.end + HOUR_MS).hours(), NOW)
+    lake.view.refresh()
     period = ["--from", instant_text(PERIOD.start), "--to", instant_text(PERIOD.end), "--now", instant_text(NOW)]
     large = str(Path(lake.root).with_name("large"))
     terms = ["--grace-seconds", "0", "--lookback-hours", "1", "--oversize", large]

@@ -1,3 +1,5 @@
+import gzip
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID
@@ -18,10 +20,11 @@ from clarion.events import (
     RulesChanged,
     SubscriptionChanged,
 )
-from pipeline.compact import compact
+from pipeline.compact import MOST_LONG, compact
+from pipeline.completeness import incomplete_hours
 from pipeline.files import filesystem
 from pipeline.lake import UNREADABLE, EventLake
-from pipeline.period import HOUR_MS, Period, hour_path
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 from pipeline.raw import RAW
 from pipeline.schemas import SCHEMAS, EventKind
 
@@ -122,6 +125,41 @@ def test_lines_of_unknown_kind_or_version_are_kept_apart(lake: EventLake) -> Non
     assert compacted.lines[EventKind.OBSERVED] == 1
     kept = lake.spark.read.parquet(lake.path(UNREADABLE))
     assert {row["value"] for row in kept.collect()} == set(odd)
+
+
+def changed(event: Event, **values: object) -> str:
+    return json.dumps(json.loads(event.to_line()) | values)
+
+
+def test_a_line_that_a_job_would_fail_at_is_kept_apart(lake: EventLake) -> None:
+    observed, notified, pushed, limits = EVENTS[0], EVENTS[2], EVENTS[3], EVENTS[6]
+    bad = [
+        changed(observed, network="unknown"),
+        changed(observed, receipt="one"),
+        changed(notified, subscription_id=f"{SUBSCRIPTION}0"),
+        changed(notified, judged_at=-1),
+        changed(pushed, at=-1),
+        changed(pushed, latency_ms=MOST_LONG + 1),
+        changed(limits, cap_window=(1 << 63) - 1),
+    ]
+    good = [changed(pushed, at=0, latency_ms=MOST_LONG), changed(limits, count=None)]
+    arrive(lake, bad + good, hour=0)
+    assert compact(lake, ARRIVED).lines == {UNREADABLE: len(bad), "push": 1, "limits": 1}
+    assert {row["value"] for row in lake.spark.read.parquet(lake.path(UNREADABLE)).collect()} == set(bad)
+
+
+def test_a_damaged_file_is_left_out_and_named_and_its_hour_is_not_judged(lake: EventLake) -> None:
+    arrive(lake, lines_of(EVENTS[:1]), hour=0)
+    arrive(lake, lines_of(EVENTS[:1]), hour=1)
+    target = Path(lake.path(RAW)) / "day={}/hour={}/cut.gz".format(*hour_path(AT).split("/"))
+    target.write_bytes(gzip.compress(EVENTS[1].to_line())[:-9])
+    for expected in (1, None):
+        compacted = compact(lake, ARRIVED, AT + DAY_MS)
+        assert compacted.damaged == [str(target.relative_to(lake.root))]
+        assert compacted.lines.get(EventKind.OBSERVED) == (expected and 2)
+    assert lake.read(EventKind.ENVELOPE).count() == 0
+    reasons = dict(incomplete_hours(lake.view, Period(AT, AT + HOUR_MS), AT + DAY_MS))
+    assert "files have arrived since" in reasons[hour_path(AT)]
 
 
 def test_a_lake_without_a_kind_reads_as_empty(lake: EventLake) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from clarion.claims import LONGEST
 from clarion.networks import STATEMENTS
 from pipeline import arguments
-from pipeline.claims import CLAIM, CLAIMS, write_claims
+from pipeline.claims import CLAIM, write_claims
 from pipeline.cli import JOBS
 from pipeline.commits import read_manifest
 from pipeline.compact import compact
@@ -20,8 +20,9 @@ from pipeline.generator.traffic import AGES, EARLIER
 from pipeline.lake import EventLake, differences_name
 from pipeline.late import changed_days
 from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
+from pipeline.report_files import write_page, write_tables
 from pipeline.schemas import EventKind
-from pipeline.snapshots import day_of, read_snapshot, snapshot_days
+from pipeline.snapshots import CLAIMS, day_of, read_snapshot, snapshot_days
 from tests.pipeline.conftest import copied
 from tests.pipeline.small_lake import write_rows
 
@@ -61,9 +62,11 @@ def first(claimed: EventLake) -> set[Difference]:
     return found(claimed)
 
 
-def judge(lake: EventLake, now: int) -> int:
+def judge(lake: EventLake, now: int) -> None:
     words = ["--from", instant_text(TODAY.start), "--to", instant_text(TODAY.end), "--now", instant_text(now)]
-    return JOBS["reconcile"](lake, arguments.parse(["reconcile", "--lake", lake.root, *words]))
+    JOBS["reconcile"](lake, arguments.parse(["reconcile", "--lake", lake.root, *words]))
+    judged = read_manifest(lake.root, differences_name(TODAY))
+    write_page(lake.root, TODAY, write_tables(lake.root, TODAY, {}), "<p>", judged)
 
 
 def found(lake: EventLake) -> set[Difference]:
@@ -112,6 +115,13 @@ def test_a_day_of_which_nothing_more_has_come_is_not_judged_again(again: EventLa
     verdict = read_manifest(again.root, differences_name(TODAY))
     assert verdict
     assert verdict.sealed_at == LATER + HOUR_MS
+
+
+def test_a_day_is_judged_again_if_a_run_died_before_it_had_written_its_page(again: EventLake, tmp_path: Path) -> None:
+    lake = copied(again, tmp_path)
+    assert changed_days(lake, day_of(LATER - DAY_MS), LATER + HOUR_MS) == []
+    write_tables(lake.root, TODAY, {})
+    assert changed_days(lake, day_of(LATER - DAY_MS), LATER + HOUR_MS) == [TODAY]
 
 
 def test_a_day_is_judged_again_if_a_rule_of_then_becomes_known(again: EventLake, tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from pipeline.completeness import declare_complete
 from pipeline.generator.day import generate
 from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake
-from pipeline.limits import LimitHistory, LimitSpan, limit_history
-from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, instant_text
+from pipeline.limit_spans import LimitSpan
+from pipeline.limits import LimitHistory, limit_history
+from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, arrivals, instant_text
 from pipeline.reconcile import reconcile, with_caps
 from pipeline.schemas import EventKind
 from pipeline.terms import Terms
@@ -109,11 +110,13 @@ def test_a_secret_condition_excuses_no_refusal_that_no_limit_bears_out(
     refused: EventLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given(refused, DEFAULT, condition_digest=b"d" * 32)
-    declare_complete(refused.root, Period(PERIOD.start, PERIOD.end + HOUR_MS).hours(), NOW)
+    declare_complete(refused.root, arrivals(PERIOD, PERIOD.end + HOUR_MS).hours(), NOW)
     period = ["--from", instant_text(PERIOD.start), "--to", instant_text(PERIOD.end), "--now", instant_text(NOW)]
     asked = arguments.parse(["reconcile", "--strict", "--lake", refused.root, *period])
     assert JOBS["reconcile"](refused, asked) == 1
-    assert json.loads(capsys.readouterr().out) == {"wrongly_dropped": 2}
+    times = {"from": instant_text(PERIOD.start), "to": instant_text(PERIOD.end)}
+    assert json.loads(capsys.readouterr().out) == times | {"wrongly_dropped": 2}
+    assert asked.why == [f"{PERIOD}: 2 differences"]
 
 
 def test_a_made_up_day_keeps_to_the_limits_it_is_given(lake: EventLake) -> None:
@@ -128,12 +131,13 @@ def test_each_is_judged_by_the_cap_of_its_time_or_nearly(spark: SparkSession, at
     caps = [Limit(9, 60_000, 0), Limit(2, 60_000, 0)]
     change = START + 50_000
     spans = [LimitSpan(0, change, None, caps[0]), LimitSpan(change, FOREVER, None, caps[1])]
-    rows = [("s", STATEMENTS, word, at + n, at + n) for n, word in enumerate(["queued", "queued", "capped"])]
+    words = ["queued", "queued", "capped"]
+    rows = [(f"r{n}", "s", STATEMENTS, word, at + n, at + n) for n, word in enumerate(words)]
     found = spark.createDataFrame(
-        rows, "subscription_id string, network string, decision string, judged_at long, at long"
+        rows, "receipt string, subscription_id string, network string, found string, judged_at long, at long"
     )
     marked = with_caps(found, LimitHistory({STATEMENTS: spans}, grace=15_000))
-    assert [row["full"] for row in marked.where(F.col("decision") == "capped").collect()] == [full]
+    assert [row["full"] for row in marked.where(F.col("found") == "capped").collect()] == [full]
     assert marked.where("overfull").count() == 0
 
 

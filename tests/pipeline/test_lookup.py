@@ -61,6 +61,16 @@ def test_a_line_that_is_there_twice_is_found_once(lake: SmallLake) -> None:
     assert Lookup(lake.root).find(PushTried, "subscription_id", {PHONE}, AROUND) == [push]
 
 
+def test_of_a_damaged_file_the_beginning_is_read_and_the_file_is_named(lake: SmallLake) -> None:
+    push = WAYS[0].push()
+    path = lake.stream(push, *(way.push() for way in WAYS))
+    target = Path(lake.root) / path
+    target.write_bytes(target.read_bytes()[:-9])
+    lookup = Lookup(lake.root)
+    assert push in lookup.find(PushTried, "subscription_id", {PHONE}, AROUND)
+    assert lookup.damaged == [path]
+
+
 def test_lines_that_nobody_can_read_are_counted_if_they_hold_what_is_looked_for(lake: SmallLake) -> None:
     class NewerPush(PushTried):
         version: int = 2  # type: ignore[assignment] # as a newer Clarion may have it

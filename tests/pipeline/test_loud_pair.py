@@ -6,7 +6,8 @@ from pyspark.sql import SparkSession
 from bench.pipeline import Reconciled, line
 from bench.pipeline_pair import comparisons, limit_of, worker_mib
 from clarion.networks import STATEMENTS
-from pipeline.limits import LimitHistory, default_span
+from pipeline.limit_spans import default_span
+from pipeline.limits import LimitHistory
 from pipeline.verdicts import contradictions
 
 
@@ -19,5 +20,6 @@ def test_a_pair_with_ten_thousand_attempts_is_judged_whole(spark: SparkSession) 
 
 
 def test_a_line_has_its_slope_and_its_constant_apart() -> None:
-    points = [Reconciled(statements, 10 + statements / 1_000, right=True) for statements in (100, 400, 1_600)]
+    counts = 100, 400, 1_600
+    points = [Reconciled(count, 5.0, processor=10 + count / 1_000, right=True) for count in counts]
     assert line(points) == pytest.approx((0.001, 10))

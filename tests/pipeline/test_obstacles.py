@@ -14,7 +14,7 @@ from clarion.events import NotificationDecided, RuleRef
 from clarion.limiter import LATENESS, Limit
 from clarion.networks import STATEMENTS, XMTP, Rule, network
 from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, PossibleClaim, Wish, read, wish
-from pipeline.explain.in_force import LimitsThen, RuleSpan
+from pipeline.explain.in_force import RuleSpan
 from pipeline.explain.obstacles import (
     Obstacle,
     claimed,
@@ -27,12 +27,14 @@ from pipeline.explain.obstacles import (
     window_after,
     within_limits,
 )
+from pipeline.limit_spans import LimitSpan
 from pipeline.period import FOREVER
 from tests.pipeline.small_lake import CLIENT, PHONE, START, Way, subscribed
 from tests.xmtp import Inbox
 
 QUEUED, LIMITED = NotificationDecision.QUEUED, NotificationDecision.RATE_LIMITED
 PAIR, CAP = Limit(3, 60_000, 120_000), Limit(4, 60_000, 0)
+LIMITS = LimitSpan(0, FOREVER, PAIR, CAP)
 SECOND = 1_000
 
 
@@ -48,7 +50,7 @@ def notified(
     earlier: Sequence[NotificationDecided] = (),
     near: Sequence[NotificationDecided] = (),
     claims: Sequence[PossibleClaim] = (),
-    limits: Sequence[LimitsThen] = (LimitsThen(PAIR, CAP),),
+    limits: Sequence[LimitSpan] = (LIMITS,),
 ) -> Notified:
     """Without a decision, of the statement 99, observed at START."""
     way = Way(START, 99)
@@ -99,14 +101,14 @@ def test_what_was_dropped_for_another_reason_counts_for_nothing(decision: Notifi
 
 
 def test_a_network_without_a_limit_or_a_message_without_a_sender_is_never_over_it() -> None:
-    free = notified(decided(5 * SECOND, 9), earlier=FLOOD, limits=[LimitsThen(None, CAP)])
+    free = notified(decided(5 * SECOND, 9), earlier=FLOOD, limits=[LIMITS._replace(limit=None)])
     nobodys = notified(decided(5 * SECOND, 9, sender=None), earlier=FLOOD)
     assert [over_limit(one) for one in (free, nobodys)] == [None, None]
     assert [list(within_limits(one)) for one in (free, nobodys)] == [[], []]
 
 
 def test_next_to_a_change_of_limits_what_either_bears_out_is_right() -> None:
-    either = [LimitsThen(PAIR, CAP), LimitsThen(replace(PAIR, count=9), CAP)]
+    either = [LIMITS, LIMITS._replace(limit=replace(PAIR, count=9))]
     assert over_limit(notified(decided(5 * SECOND, 9), earlier=FLOOD, limits=either)) is None
     refused = over_limit(notified(decided(5 * SECOND, 9, LIMITED), earlier=FLOOD, limits=either))
     assert refused
@@ -177,7 +179,7 @@ def test_up_to_twice_the_cap_workers_may_not_have_known_of_each_other() -> None:
     too_many = overfull(notified(many[8], near=many))
     assert too_many
     assert too_many.reason == "Its subscription had been sent more than twice 4 within a window."
-    higher = [LimitsThen(PAIR, CAP), LimitsThen(PAIR, replace(CAP, count=9))]
+    higher = [LIMITS, LIMITS._replace(cap=replace(CAP, count=9))]
     assert overfull(notified(many[8], near=many, limits=higher)) is None
 
 

@@ -67,7 +67,7 @@ def text_of(html: str) -> str:
         ("outage", "Something went wrong", "1,317 notifications missing"),
         ("healthy", "Healthy", "All went as it should"),
         ("empty", "Empty", "Nothing came in, and nothing was missed"),
-        ("unjudged", "Not all is known", "3 of 24 hours can't be judged"),
+        ("incomplete", "Not all is known", "3 of 24 hours can't be judged"),
         ("provisional", "Provisional", "Nothing went wrong so far"),
         ("not compared", "Not compared", "Not reconciled: nobody knows what is missing"),
     ],
@@ -93,10 +93,11 @@ def test_the_most_frequent_kind_leads_whatever_comes_first_by_the_hour() -> None
     assert list(wrong.values()) == [1_317, 12, 9, 5]
 
 
-def test_a_loss_in_a_day_with_missing_hours_says_that_there_may_be_more() -> None:
-    text = text_of(rendered(reports.outage() | {"hours": reports.unjudged()["hours"]}))
-    assert text.startswith("Something went wrong 1,317 notifications missing")
-    assert "3 of 24 hours can't be judged. More may be wrong than is known" in text
+def test_missing_hours_come_before_a_loss_which_nobody_is_told_to_replay() -> None:
+    text = text_of(rendered(reports.outage() | {"hours": reports.incomplete()["hours"]}))
+    assert text.startswith("Not all is known 3 of 24 hours can't be judged And 1,317 missing, 12 late, ")
+    assert "More may be wrong than is known, or less" in text
+    assert "replay --from" not in text
     assert "2026-11-20/05 nothing has arrived" in text
 
 
@@ -109,7 +110,7 @@ def test_an_hour_that_is_not_over_makes_every_verdict_provisional(day: str) -> N
 
 
 def test_missing_hours_are_never_called_healthy() -> None:
-    text = text_of(rendered(reports.unjudged()))
+    text = text_of(rendered(reports.incomplete()))
     assert "Healthy" not in text
     assert "2026-11-20/23 1204 lines have arrived, of 99817 records at least" in text
 
@@ -158,7 +159,7 @@ def test_a_day_without_a_report_is_missing_in_the_week() -> None:
 
 
 def test_the_page_says_what_it_was_made_of() -> None:
-    text = text_of(rendered(reports.unjudged()))
+    text = text_of(rendered(reports.incomplete()))
     assert "lake s3://clarion-lake stage prod made 2026-11-21 02:01:30 UTC" in text
     assert "newest hour with anything 2026-11-21/00 hours sealed 21 of 24 reconciled yes" in text
     assert "statements always 30 in 60 s, then none for 120 s 300 in 60 s" in text

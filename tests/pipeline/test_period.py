@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pipeline.about import About
 from pipeline.arguments import parse
 from pipeline.explain.trail import days_back
-from pipeline.layout import hours_of
-from pipeline.period import DAY_MS, EVER, HOUR_MS, Period, hour_path, hour_start, instant_text
+from pipeline.layout import full_hours
+from pipeline.period import DAY_MS, EVER, HOUR_MS, Period, hour_path, hour_runs, hour_start, instant_text
 from pipeline.snapshots import day_of, snapshot_name
 
 INSTANTS = st.integers(1_500_000_000_000, 2_500_000_000_000)
@@ -45,7 +45,7 @@ def test_a_period_has_the_hours_that_it_lists_and_no_others(period: Period) -> N
     around = Period(period.start - 2 * HOUR_MS, period.end + 2 * HOUR_MS)
     assert [hour for hour in around.hours() if period.has_hour(hour)] == listed
     assert {hour[:10] for hour in around.hours() if period.has_day(hour[:10])} == {hour[:10] for hour in listed}
-    assert hours_of(period) == [hour_start(hour) for hour in listed]
+    assert full_hours(period) == [hour_start(hour) for hour in listed]
 
 
 @given(PERIODS)
@@ -94,3 +94,9 @@ def test_a_period_in_a_command_is_read_as_it_was(period: Period) -> None:
 def test_a_period_is_written_to_the_second() -> None:
     assert str(Period(at(2026, 12, 31), at(2027, 1, 1))) == "2026-12-31 00:00:00 to 2027-01-01 00:00:00"
     assert instant_text(at(2026, 12, 31) + 999) == "2026-12-31 00:00:00"
+
+
+def test_hours_one_after_the_other_are_one_text() -> None:
+    hours = [hour_path(at(2026, 11, 20, 21) + number * HOUR_MS) for number in (0, 2, 3, 5, 6, 7)]
+    assert list(hour_runs(hours)) == ["2026-11-20/21", "2026-11-20/23 to 2026-11-21/00", "2026-11-21/02 to 04"]
+    assert list(hour_runs(hours[:0])) == []

@@ -1,8 +1,8 @@
 """The stream's files: which have arrived, and their lines as they are read."""
 
 import gzip
-import zlib
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_start
-from pipeline.raw import LINES, arrived_files, hour_of, line_batches
+from pipeline.raw import LINE_BYTES, LINES, arrival_hour, arrived_files, is_cut, line_batches, lines_of
 
 HOUR = "2026-11-30/23"
 START = hour_start(HOUR)
@@ -85,11 +85,33 @@ def test_a_long_file_comes_in_several_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-9], lambda content: content[:20] + b"\0" + content[21:]])
-def test_a_damaged_file_ends_the_job_and_is_not_taken_for_a_short_one(tmp_path: Path, damage: object) -> None:
+def test_of_a_damaged_file_no_line_is_taken_and_others_are_read_all_the_same(tmp_path: Path, damage: object) -> None:
     assert callable(damage)
-    put(tmp_path, f"{PATH}.gz", damage(gzip.compress(bytes(range(33, 99)) * 99)))
-    with pytest.raises((EOFError, gzip.BadGzipFile, zlib.error)):
-        read(tmp_path, f"{PATH}.gz")
+    path = f"{PATH}.gz"
+    put(tmp_path, path, damage(gzip.compress(b"1\n" * 999 + bytes(range(33, 99)) * 99)))
+    put(tmp_path, PATH, b"2\n")
+    damaged = {"home": HOUR, "value": None, "path": path, "lines": None, "bytes": None, "digest": None}
+    first, *others = read(tmp_path, path, PATH)
+    assert first == damaged
+    assert [row["value"] for row in others] == ["2", None]
+
+
+def test_of_a_line_that_is_too_long_the_beginning_is_read_and_nothing_else_is_kept(tmp_path: Path) -> None:
+    put(tmp_path, PATH, gzip.compress(b"1\n" + b"x" * (5 * LINE_BYTES // 2) + b"\n2\n"))
+    values = [row["value"] for row in read(tmp_path, PATH)]
+    assert values == ["1", "x" * LINE_BYTES, "2", None]
+
+
+@pytest.mark.parametrize("length", [LINE_BYTES - 1, LINE_BYTES, LINE_BYTES + 1])
+def test_a_line_of_about_the_limit_is_one_line(length: int) -> None:
+    lines = list(lines_of(BytesIO(b"x" * length + b"\n2\n")))
+    assert (len(lines), lines[1]) == (2, b"2\n")
+    assert is_cut(lines[0]) == (length >= LINE_BYTES)
+
+
+def test_a_file_that_says_it_is_compressed_and_is_not_is_read_as_it_lies_there(tmp_path: Path) -> None:
+    put(tmp_path, f"{PATH}.gz", b"no gzip\n")
+    assert [row["value"] for row in read(tmp_path, f"{PATH}.gz")] == ["no gzip", None]
 
 
 def test_a_file_that_is_gone_ends_the_job(tmp_path: Path) -> None:
@@ -126,5 +148,5 @@ def test_other_folders_and_hidden_files_are_none_of_the_streams(tmp_path: Path) 
 
 
 def test_the_hour_of_a_file_is_in_its_path() -> None:
-    assert hour_of(PATH) == HOUR
-    assert hour_of("events/day=2027-01-01/hour=00/deeper/file.gz") == "2027-01-01/00"
+    assert arrival_hour(PATH) == HOUR
+    assert arrival_hour("events/day=2027-01-01/hour=00/deeper/file.gz") == "2027-01-01/00"

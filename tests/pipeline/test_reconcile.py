@@ -4,16 +4,21 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from clarion.decisions import NotificationDecision
+from clarion.events import EnvelopeObserved
 from clarion.limiter import Limit
 from clarion.networks import STATEMENTS, XMTP
 from pipeline.cli import JOBS, main
 from pipeline.findings import Difference
 from pipeline.generator.day import answers
 from pipeline.lake import EventLake
-from pipeline.limits import LimitHistory, LimitSpan
-from pipeline.period import FOREVER, HOUR_MS
-from pipeline.reconcile import Findings, with_caps
+from pipeline.limit_spans import LimitSpan
+from pipeline.limits import LimitHistory
+from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period
+from pipeline.reconcile import Findings, reconcile, with_caps
 from pipeline.schemas import EventKind
+from pipeline.terms import Terms
+from tests.pipeline.small_lake import SmallLake, Way, ruled, subscribed
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 FOLLOWED = STATEMENTS, XMTP
@@ -58,6 +63,34 @@ def test_every_difference_comes_with_its_evidence(differences: DataFrame) -> Non
     assert differences.where(F.greatest(*(F.col(name).isNull() for name in needed))).count() == 0
 
 
+def test_what_nobody_should_have_got_is_not_missing_as_well(spark: SparkSession, tmp_path: Path) -> None:
+    """It was queued without a rule, and never tried: a replay would push it."""
+    made, way = SmallLake(tmp_path), Way()
+    made.commit(way.observed(), way.envelope(), way.notification())
+    lake = EventLake(spark, made.root)
+    found = reconcile(lake, Period(way.began, way.began + HOUR_MS), way.began + DAY_MS, Terms()).differences
+    assert [(row["receipt"], row["difference"]) for row in found.collect()] == [(str(way.receipt), "unexpected")]
+
+
+def test_what_was_decided_and_never_recorded_as_observed_is_missing_unless_it_was_observed_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of two whose first line was lost, ingest has sent one again; a third is large, and its bytes are not read."""
+    made, period = SmallLake(tmp_path), Period(Way().began, Way().began + HOUR_MS)
+    hidden, sent, large = (Way(number=number) for number in (1, 2, 3))
+    again = Way(number=4, raw=sent.raw)
+    elsewhere = EnvelopeObserved(
+        network=STATEMENTS, at=large.at, receipt=large.receipt, observed_at=large.began, location="large"
+    )
+    made.commit(subscribed(), ruled(hidden.key))
+    made.commit(*hidden.delivered()[1:], *sent.delivered()[1:], elsewhere, large.envelope())
+    made.commit(again.observed(), again.envelope(), again.notification(NotificationDecision.DUPLICATE))
+    found = reconcile(EventLake(spark, made.root), period, period.end + DAY_MS, Terms()).differences.collect()
+    assert [(row["receipt"], row["subscription_id"], row["difference"], row["evidence"]) for row in found] == [
+        (str(hidden.receipt), None, "missing", "matched, but its observation is not in the lake")
+    ]
+
+
 def test_no_difference_is_found_twice(differences: DataFrame) -> None:
     assert differences.groupBy(*SAME).count().where(F.col("count") > 1).count() == 0
 
@@ -75,14 +108,15 @@ def test_a_lake_that_does_not_exist_is_named_and_not_made(
 def test_a_cap_is_borne_out_by_what_was_queued_within_a_window_around_it(spark: SparkSession) -> None:
     queued = [("busy", "queued", at) for at in (0, 20_000, 59_999, 60_001, 60_002, 60_003, 60_004, 60_005)]
     capped = [("busy", "capped", at) for at in (10_000, 120_500)] + [("calm", "capped", 10_000)]
-    rows = [(name, "statements", word, at, at) for name, word, at in [*queued, *capped, ("calm", "queued", 10_000)]]
+    decided = [*queued, *capped, ("calm", "queued", 10_000)]
+    rows = [(f"r{number}", name, "statements", word, at, at) for number, (name, word, at) in enumerate(decided)]
     found = spark.createDataFrame(
-        rows, "subscription_id string, network string, decision string, judged_at long, at long"
+        rows, "receipt string, subscription_id string, network string, found string, judged_at long, at long"
     )
     marked = {
         tuple(row)
         for row in with_caps(found, LimitHistory({"statements": [LimitSpan(0, FOREVER, None, CAP)]}))
-        .select("subscription_id", "decision", "judged_at", "full", "overfull")
+        .select("subscription_id", "found", "judged_at", "full", "overfull")
         .collect()
     }
     assert {(name, at) for name, word, at, full, _ in marked if word == "capped" and full} == {("busy", 10_000)}

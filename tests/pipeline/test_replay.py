@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 from clarion.channels import CHANNELS
 from clarion.messages import EnvelopeMessage, PushMessage, RemainderMessage, read_match_message
 from clarion.networks import STATEMENTS, XMTP
-from pipeline import replay
+from pipeline import arguments, replay
 from pipeline.generator.plan import Plan
+from pipeline.jobs.replay import chosen
 from pipeline.lake import EventLake
 from pipeline.plans import run_name
 from pipeline.schemas import PLAN
@@ -86,6 +87,13 @@ def test_a_replay_sends_each_loss_once_even_if_it_is_stopped_and_run_again(
     known = {row[0] for row in secret.collect()}
     assert {subscription in known for _, subscription in asked} == {True}
     assert {subscription in known for _, subscription in pushed} == {False}
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_a_replay_may_be_of_one_network_alone(differences: DataFrame, name: str) -> None:
+    wanted = arguments.parse(["replay", "--lake", "/var/lake", "--network", name, "--difference", "missing"])
+    of_these = differences.where((F.col("network") == name) & (F.col("difference") == "missing"))
+    assert chosen(differences, wanted).count() == of_these.count() > 0
 
 
 def test_what_has_expired_is_left(

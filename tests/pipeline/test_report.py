@@ -5,6 +5,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from clarion.decisions import Purpose
+from pipeline.decided import decided_once
 from pipeline.funnel import notifications
 from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake
@@ -145,3 +146,12 @@ def test_floods_show_among_the_senders_and_rules_at_each_hour(
     assert sum(row["rate_limited"] > 0 for row in tables["senders"]) >= plan.floods
     assert [row["hour"] for row in tables["rules"]] == list(range(plan.start, plan.period.end, HOUR_MS))
     assert all(row["rules"] > 0 for row in tables["rules"])
+
+
+def test_of_a_redelivered_envelope_the_decision_is_queued_if_one_line_says_so_and_else_the_first(
+    spark: SparkSession,
+) -> None:
+    rows = [("a", "s", "queued", 1), ("a", "s", "duplicate", 2), ("b", "s", "capped", 2), ("b", "s", "rate_limited", 1)]
+    notified = spark.createDataFrame(rows, "receipt string, subscription_id string, decision string, at long")
+    found = {row["receipt"]: row["decision"] for row in decided_once(notified).collect()}
+    assert found == {"a": "queued", "b": "rate_limited"}

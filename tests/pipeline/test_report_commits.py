@@ -7,10 +7,11 @@ from threading import Barrier
 import pyarrow as pa
 import pytest
 
-from pipeline.commits import read_manifest
+from pipeline.commits import Manifest, read_manifest
 from pipeline.files import read_text, write_text
-from pipeline.report_files import REPORTS, page_path, read_tables, report_name, write_page, write_tables
+from pipeline.report_files import REPORTS, is_written, page_path, read_tables, report_name, write_page, write_tables
 from pipeline.vacuum import KEPT_MS, vacuum
+from tests.pipeline.test_commits import HOUR
 from tests.pipeline.test_commits_s3 import BUCKET, ROOT, RecordedS3, s3, server  # noqa: F401 - fixtures
 from tests.pipeline.test_report_files import TODAY
 
@@ -82,6 +83,25 @@ def test_a_report_that_is_overtaken_while_it_writes_its_page_leaves_that_of_the_
     write_page(ROOT, TODAY, first, "page 1")
     assert reports_read(ROOT) == {2}
     assert read_text(f"{ROOT}/{PAGE}") == "page 2"
+
+
+def test_which_differences_a_page_is_of_is_noted_once_it_is_there(root: str) -> None:
+    first, second = (Manifest("differences", "", sealed_at=number, seen={HOUR: number}) for number in (1, 2))
+    made = write_tables(root, TODAY, tables(1))
+    assert not is_written(root, TODAY, first)
+    write_page(root, TODAY, made, "page 1", first)
+    assert is_written(root, TODAY, first)
+    assert not is_written(root, TODAY, second)
+    write_tables(root, TODAY, tables(2))
+    assert not is_written(root, TODAY, first)
+
+
+def test_of_a_report_that_was_overtaken_nothing_is_noted(root: str) -> None:
+    judged = Manifest("differences", "", sealed_at=1, seen={HOUR: 1})
+    first = write_tables(root, TODAY, tables(1))
+    write_tables(root, TODAY, tables(2))
+    write_page(root, TODAY, first, "page 1", judged)
+    assert not is_written(root, TODAY, judged)
 
 
 def test_a_page_in_s3_is_one_put(s3: RecordedS3) -> None:  # noqa: F811 - a fixture

@@ -9,7 +9,8 @@ from clarion.limiter import Limit
 from pipeline import environment
 from pipeline.commits import LakeView, Manifest, commit
 from pipeline.files import write_text
-from pipeline.limits import LimitHistory, LimitSpan
+from pipeline.limit_spans import LimitSpan
+from pipeline.limits import LimitHistory
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, hour_path
 from pipeline.report_files import earlier, read_tables, report_name, write_tables
 
@@ -51,12 +52,13 @@ def test_the_week_has_each_day_and_says_which_has_no_report(lake: str) -> None:
 
 
 def test_an_hour_that_is_missing_or_not_over_cannot_be_judged(lake: str) -> None:
-    """The hour after the period counts as well: its last lines arrive then."""
-    first, second, third = (hour_path(START + place * HOUR_MS) for place in range(3))
+    """The hours before and after the period count as well: its first lines may be filed there, its last ones arrive then."""
+    before, first, second, third = (hour_path(START + place * HOUR_MS) for place in range(-1, 3))
     commit(lake, Manifest(first, "a", sealed_at=START + 2 * HOUR_MS, counted=0), None)
     commit(lake, Manifest(second, "b", counted=0), None)
     table = environment.hours(LakeView(lake), Period(START, START + 2 * HOUR_MS), START + DAY_MS, provisional=False)
     assert table.to_pylist() == [
+        {"hour": before, "lines": None, "sealed_at": None, "problem": "nothing has arrived"},
         {"hour": first, "lines": 0, "sealed_at": START + 2 * HOUR_MS, "problem": None},
         {"hour": second, "lines": 0, "sealed_at": None, "problem": "it was not over when it was compacted"},
         {"hour": third, "lines": None, "sealed_at": None, "problem": "nothing has arrived"},

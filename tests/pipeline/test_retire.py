@@ -17,7 +17,7 @@ from clarion.tables import MODELS, Subscription, Token, bind
 from pipeline.arguments import parse
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS
-from pipeline.retire import RetireAfter, RetireStopped, listed, retire
+from pipeline.retire import RetireAfter, RetireStopped, retire, useless
 from pipeline.schemas import EventKind
 from tests.events import SETTINGS, event_log
 from tests.pipeline.small_lake import write_rows
@@ -64,7 +64,7 @@ def test_only_the_long_dead_and_the_long_idle_are_listed(lake: EventLake) -> Non
     write_rows(lake, EventKind.NOTIFICATION, [
         (NOW - DAY_MS, STATEMENTS, "r", CLIENT, "queued", "matched", CLIENT, "fcm", CLIENT, CLIENT, *[None] * 4),
     ])  # fmt: skip
-    found = {row["subscription_id"]: row["why"] for row in listed(lake, NOW, AFTER).collect()}
+    found = {row["subscription_id"]: row["why"] for row in useless(lake, NOW, AFTER).collect()}
     assert found == {"dead": "dead", "unproven": "dead", "idle": "idle"}
 
 
@@ -81,13 +81,13 @@ def test_what_a_server_pushes_to_is_not_idle(lake: EventLake) -> None:
             (NOW - 190 * DAY_MS, "pushed long ago", "direct"),
         )
     ])  # fmt: skip
-    assert {row["subscription_id"] for row in listed(lake, NOW, AFTER).collect()} == {"woken", "pushed long ago"}
+    assert {row["subscription_id"] for row in useless(lake, NOW, AFTER).collect()} == {"woken", "pushed long ago"}
 
 
 def test_what_has_ended_stays_for_as_long_as_it_may_be_dead(lake: EventLake) -> None:
     write_rows(lake, EventKind.SUBSCRIPTION, [state(NOW - 2 * DAY_MS, "ended", "invalid")])
-    assert not listed(lake, NOW, RetireAfter(dead=3, idle=0)).collect()
-    assert [row["why"] for row in listed(lake, NOW, RetireAfter(dead=2, idle=0)).collect()] == ["dead"]
+    assert not useless(lake, NOW, RetireAfter(dead=3, idle=0)).collect()
+    assert [row["why"] for row in useless(lake, NOW, RetireAfter(dead=2, idle=0)).collect()] == ["dead"]
 
 
 def test_one_that_lives_again_under_its_id_stays(lake: EventLake, connection: Connection) -> None:
@@ -98,7 +98,7 @@ def test_one_that_lives_again_under_its_id_stays(lake: EventLake, connection: Co
     write_rows(lake, EventKind.SUBSCRIPTION, [
         (NOW - 31 * DAY_MS, ZULIP, ended.subscription_id, CLIENT, "fcm", "invalid", "UNREGISTERED", 2, 2)
     ])  # fmt: skip
-    found = listed(lake, NOW, AFTER).persist()
+    found = useless(lake, NOW, AFTER).persist()
     assert found.count() == 1
     assert isinstance(move(connection, ended, device, now=NOW), Subscription)
 
@@ -123,7 +123,7 @@ def test_they_are_removed_as_by_the_api_unless_touched_since(lake: EventLake, co
     Subscription(ids[0]).update([Subscription.updated_at.set(NOW - DAY_MS)])
     stream = Stream()
     writer = EventWriter(stream, boto3.client("sqs"), SETTINGS)  # type: ignore[arg-type] # speaks as much of Firehose as is needed
-    assert retire(listed(lake, NOW, AFTER), connection, EventLog(writer), NOW, lambda _: None) == 2
+    assert retire(useless(lake, NOW, AFTER), connection, EventLog(writer), NOW, lambda _: None) == 2
     assert {row.subscription_id for row in Subscription.scan()} == {ids[0]}
     assert {row.subscription_id for row in Token.scan()} == {ids[0]}
     assert {(UUID(line["subscription_id"]), line["status"]) for line in stream.lines} == {
@@ -141,5 +141,5 @@ def test_a_removal_whose_events_are_lost_is_named_and_the_last_one(lake: EventLa
         (1, STATEMENTS, row.subscription_id, row.client_id, "fcm", "active", None, 1, 1) for row in made
     ])  # fmt: skip
     with pytest.raises(RetireStopped, match=made[0].subscription_id):
-        retire(listed(lake, NOW, AFTER), connection, event_log(), NOW, lambda _: None)
+        retire(useless(lake, NOW, AFTER), connection, event_log(), NOW, lambda _: None)
     assert [row.subscription_id for row in Subscription.scan()] == [made[1].subscription_id]

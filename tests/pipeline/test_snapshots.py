@@ -18,7 +18,8 @@ from pipeline.limits import limit_history
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, SNAPSHOT_DAYS, hour_path
 from pipeline.rules import in_force, latest_subscriptions, rule_changes
 from pipeline.schemas import EventKind
-from pipeline.snapshots import day_of, prune, read_snapshot, snapshot_days, snapshot_name, write_day
+from pipeline.snapshot_rows import write_day
+from pipeline.snapshots import day_of, prune, read_snapshot, snapshot_days, snapshot_name
 from pipeline.state import STATES, last_rules
 from tests.pipeline.conftest import copied
 from tests.pipeline.small_lake import LakeRow, write_rows

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.columns import COLUMNS, EventKind
@@ -13,7 +14,7 @@ from pipeline.lake import EventLake
 from pipeline.period import HOUR_MS, Period, instant_text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lake.md").read_text()
-PUSHES, MESSAGES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+PUSHES, DIFFERENCES, MESSAGES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 ALL = sorted({column.file_name for columns in COLUMNS.values() for column in columns} | {"day", "hour"})
 
 
@@ -47,6 +48,15 @@ def test_the_pages_query_counts_the_pushes_of_an_hour_as_spark_does(day: EventLa
     attempts = F.countDistinct("receipt", "subscription_id", "attempt")
     counted = {tuple(row) for row in pushes.groupBy("decision", "reason").agg(attempts).collect()}
     assert set(ask(PUSHES, day, plan)) == counted
+    assert counted
+
+
+def test_the_pages_query_counts_the_differences_of_a_day(day: EventLake, plan: Plan, differences: DataFrame) -> None:
+    asked = DIFFERENCES.replace("TIMESTAMP '2026-11-20'", f"TIMESTAMP '{instant_text(plan.period.start)}'")
+    asked = asked.replace("TIMESTAMP '2026-11-21'", f"TIMESTAMP '{instant_text(plan.period.end)}'")
+    columns = ("difference", "evidence", "network", "channel")
+    counted = {tuple(row) for row in differences.groupBy(*columns).count().collect()}
+    assert set(ask(asked, day, plan)) == counted
     assert counted
 
 

@@ -18,7 +18,8 @@ from pyspark.sql.types import (
 
 from clarion.limiter import Limit
 from pipeline.findings import Difference
-from pipeline.limits import LimitHistory, LimitSpan
+from pipeline.limit_spans import LimitSpan
+from pipeline.limits import LimitHistory
 from pipeline.period import FOREVER
 from pipeline.verdicts import COMPARISON, contradictions
 

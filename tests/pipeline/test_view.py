@@ -21,13 +21,16 @@ from pipeline.commits import (
 )
 from pipeline.completeness import incomplete_hours
 from pipeline.due import due_days
+from pipeline.lake import differences_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
+from pipeline.report_files import write_page, write_tables
 from tests.pipeline.test_commits import AT, HOUR, made, values
 from tests.pipeline.test_commits_s3 import BUCKET, MANIFEST, ROOT, RecordedS3, s3, server  # noqa: F401 - fixtures
 
 PERIOD = Period(AT, AT + 2 * HOUR_MS)
 NOW = AT + DAY_MS
-HOURS = [hour_path(AT + number * HOUR_MS) for number in range(3)]
+HOURS = [hour_path(AT + number * HOUR_MS) for number in range(-1, 3)]
+"""Those in which something of the period arrives."""
 WRITERS = 6
 
 
@@ -50,9 +53,9 @@ def test_completeness_report_and_reads_ask_for_each_manifest_once(s3: RecordedS3
     view = LakeView(ROOT)
     assert incomplete_hours(view, PERIOD, NOW) == []
     rows = environment.hours(view, PERIOD, NOW, provisional=False).to_pylist()
-    assert [row["problem"] for row in rows] == [None] * 3
-    assert environment.newest(view, NOW) == HOURS[2]
-    assert [found.hour for found in view.manifests(PERIOD)] == HOURS[:2]
+    assert [row["problem"] for row in rows] == [None] * 4
+    assert environment.newest(view, NOW) == HOURS[-1]
+    assert [found.hour for found in view.manifests(PERIOD)] == HOURS[1:3]
     assert manifests_read(s3) == {f"/{BUCKET}/{manifest_path(hour)}": 1 for hour in HOURS}
 
 
@@ -71,9 +74,11 @@ def test_days_that_share_an_hour_are_looked_at_once(s3: RecordedS3) -> None:  # 
     """A day is due again if the first hour of the next one has changed since."""
     for back in range(3):
         sealed(ROOT, hour_path(AT - back * DAY_MS))
+    seen = {hour_path(AT - back * DAY_MS): NOW for back in range(3)}
     for back in range(1, 4):
         day = Period(AT - back * DAY_MS, AT - (back - 1) * DAY_MS)
-        update(ROOT, f"differences/from={day.start}/to={day.end}", lambda known: replace(known, sealed_at=NOW))
+        update(ROOT, differences_name(day), lambda known: replace(known, sealed_at=NOW, seen=seen))
+        write_page(ROOT, day, write_tables(ROOT, day, {}), "<p>", read_manifest(ROOT, differences_name(day)))
     s3.requests.clear()
     assert due_days(LakeView(ROOT), Period(AT - DAY_MS, AT)).due == []
     assert set(manifests_read(s3).values()) == {1}
@@ -83,7 +88,7 @@ def test_what_was_found_complete_is_what_is_read_whatever_is_committed_meanwhile
     root = str(tmp_path)
     first = sealed(root, HOUR, 1)
     view = LakeView(root)
-    assert [each.hour for each in incomplete_hours(view, Period(AT, AT + 1), NOW)] == [HOURS[1]]
+    assert [each.hour for each in incomplete_hours(view, Period(AT, AT + 1), NOW)] == [HOURS[0], HOURS[2]]
     commit(root, replace(made(root, HOUR, 2), sealed_at=None), first.commit)
     assert view.manifests(Period(AT, AT + 1)) == [first]
     view.refresh()
@@ -116,7 +121,7 @@ def test_an_empty_hour_is_a_manifest_without_lines(tmp_path: Path) -> None:
     assert incomplete_hours(view, PERIOD, NOW) == []
     assert [(found.lines, found.files) for found in view.manifests(PERIOD)] == [(0, ()), (0, ())]
     rows = environment.hours(view, PERIOD, NOW, provisional=False).to_pylist()
-    assert [(row["lines"], row["problem"]) for row in rows] == [(0, None)] * 3
+    assert [(row["lines"], row["problem"]) for row in rows] == [(0, None)] * 4
 
 
 def test_an_update_that_is_overtaken_in_s3_begins_anew_and_keeps_both(s3: RecordedS3) -> None:  # noqa: F811 - a fixture

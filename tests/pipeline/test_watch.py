@@ -23,6 +23,7 @@ from pipeline.schemas import DIFFERENCE
 from pipeline.snapshots import day_of
 from pipeline.terms import Terms
 from pipeline.watch import (
+    AHEAD_MS,
     CLAIMS_BACK_MS,
     LATE_MS,
     LONGEST_MS,
@@ -167,11 +168,10 @@ def test_after_a_pause_what_arrived_since_yesterday_began_is_compacted_hour_by_h
     assert hours == [Period(hour, hour + HOUR_MS) for hour in range(midnight - DAY_MS, span.end, HOUR_MS)]
 
 
-def test_otherwise_the_hours_are_compacted_that_a_batch_judges() -> None:
+def test_otherwise_the_hours_are_compacted_that_a_batch_judges_and_the_one_before() -> None:
     span = Period(START + HOUR_MS, START + HOUR_MS + 5 * MINUTE)
-    assert list(uncompacted(span, due(span, OVERDUE))) == [
-        Period(START, START + HOUR_MS), Period(START + HOUR_MS, START + 2 * HOUR_MS),
-    ]  # fmt: skip
+    hours = list(uncompacted(span, due(span, OVERDUE)))
+    assert hours == [Period(hour, hour + HOUR_MS) for hour in range(START - HOUR_MS, START + 2 * HOUR_MS, HOUR_MS)]
 
 
 def test_the_clock_gives_the_same_span_again_and_never_goes_back() -> None:
@@ -208,6 +208,18 @@ def shown_again(lake: EventLake) -> Period:
     return days[3]
 
 
+def test_lines_that_are_filed_under_the_hour_before_are_known_to_the_watch(lake: EventLake) -> None:
+    """Firehose had begun their file before: a push is tried there, and another notification is lost."""
+    arrived, before = SmallLake(lake.root), START - HOUR_MS
+    retried, never_tried = Way(START, number=1), Way(START, number=2)
+    arrived.commit(*WANTED_ALWAYS, at=LONG_BEFORE)
+    arrived.commit(retried.observed(), retried.envelope(), retried.notification())
+    arrived.commit(retried.push(PushDecision.RETRY), at=before)
+    arrived.commit(never_tried.observed(), never_tried.envelope(), never_tried.notification(), at=before)
+    found = losses(lake, Period(START, START + MINUTE), START + HOUR_MS, Terms())
+    assert receipts(found) == {("missing", str(never_tried.receipt))}
+
+
 def receipts(rows: DataFrame) -> set[tuple[str, str]]:
     return {(row["difference"], row["receipt"]) for row in rows.collect()}
 
@@ -224,6 +236,13 @@ def test_claims_that_are_too_old_are_not_read(lake: EventLake, shown_again: Peri
     again, stranger = (("wrongly_dropped", str(Way(number=number).receipt)) for number in (3, 2))
     found = reconcile(lake, shown_again, shown_again.end, Terms(), CLAIMS_BACK_MS).differences
     assert receipts(found) == {again, stranger}
+
+
+def test_a_clock_that_was_ahead_of_the_time_ends_the_watch_instead_of_silencing_it() -> None:
+    clock = Clock({"until": str(START)}).simpleStreamReader(DIFFERENCE)
+    clock.read({"until": START + AHEAD_MS})
+    with pytest.raises(ValueError, match=r"^checkpoints/watch has come to .*: remove it from the lake$"):
+        clock.read({"until": START + AHEAD_MS + 1})
 
 
 def lost(lake: EventLake, *which: tuple[str, str | None]) -> DataFrame:

@@ -16,7 +16,7 @@ from pipeline import arguments
 from pipeline.cli import JOBS
 from pipeline.completeness import declare_complete
 from pipeline.lake import EventLake
-from pipeline.period import HOUR_MS, Period, instant_text
+from pipeline.period import HOUR_MS, Period, arrivals, instant_text
 from pipeline.reconcile import Findings, reconcile
 from pipeline.report import report
 from pipeline.schemas import EventKind
@@ -146,11 +146,13 @@ def test_a_strict_reconciliation_passes_what_it_could_not_judge(
     lake: EventLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     decide(lake, DECIDED)
-    declare_complete(lake.root, Period(PERIOD.start, PERIOD.end + HOUR_MS).hours(), NOW)
+    declare_complete(lake.root, arrivals(PERIOD, PERIOD.end + HOUR_MS).hours(), NOW)
     period = ["--from", instant_text(PERIOD.start), "--to", instant_text(PERIOD.end), "--now", instant_text(NOW)]
     asked = arguments.parse(["reconcile", "--strict", "--lake", lake.root, *period])
     assert JOBS["reconcile"](lake, asked) == 0
-    assert json.loads(capsys.readouterr().out) == {"unjudged": 2}
+    times = {"from": instant_text(PERIOD.start), "to": instant_text(PERIOD.end)}
+    assert json.loads(capsys.readouterr().out) == times | {"unjudged": 2}
+    assert asked.why == []
 
 
 def test_the_report_counts_its_envelopes_and_pushes(spark: SparkSession, lake: EventLake) -> None:

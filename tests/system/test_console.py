@@ -22,6 +22,7 @@ from infra.environments import EMULATOR
 from local.device import Device, topic_of
 from local.run import guide
 from local.system import PATIENCE, System
+from tests.page.listening import first_events
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
@@ -117,6 +118,28 @@ async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: 
     assert (ended.code, whats) == (0, WAY)
 
 
+async def test_page_shows_a_statements_way_to_who_may_see_status_and_why(system: System) -> None:
+    keys = await asyncio.to_thread(_keys, system, "page")
+    variables = system.deployment.emulator.variables | keys
+    process = await asyncio.create_subprocess_exec(CLARION, "page", "--json", env=variables, stdout=subprocess.PIPE)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            address = await _address(process)
+            events = await first_events(address, {"items", "status"})
+    finally:
+        process.terminate()
+        await process.wait()
+
+    assert all(item["marks"] for item in events["items"])
+    assert events["status"]["stage"] == EMULATOR.stage
+
+
+async def _address(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout
+    printed = await process.stdout.readuntil(b"}\n")
+    return str(json.loads(printed)["address"])
+
+
 async def test_status_sees_ingest_at_work_and_the_queues(clarion: Operator) -> None:
     ended = await clarion("status")
 
@@ -126,6 +149,7 @@ async def test_status_sees_ingest_at_work_and_the_queues(clarion: Operator) -> N
         "pages",
         *Channel,
         "xmtp-commands",
+        "walletconnect-commands",
         "cleanup",
         "deliveries",
         "late-events",
@@ -138,7 +162,10 @@ async def test_the_doctor_finds_the_secrets_good_and_asks_the_providers(system: 
     ended = await clarion("doctor", "--try-providers")
 
     todos = {check["name"]: check["todo"] for check in ended.printed["checks"]}
-    secrets = [f"secret clarion-local-{name}" for name in ("apns", "fcm", "jwt", "webhook", "webpush", "zulip-bouncer")]
+    secrets = [
+        f"secret clarion-local-{name}"
+        for name in ("apns", "fcm", "jwt", "walletconnect-server", "webhook", "webpush", "zulip-bouncer")
+    ]
     assert sorted(name for name in todos if name.startswith("secret")) == secrets
     assert {todos[name] for name in (*secrets, "apns for app first", "fcm for app first")} == {None}
     assert system.fcm.received.count == before

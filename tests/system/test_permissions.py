@@ -11,7 +11,9 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import pytest
@@ -19,11 +21,13 @@ import pytest_asyncio
 
 from clarion.channels import CHANNELS, Channel
 from clarion.clock import now_ms
-from clarion.messages import CleanupMessage, EnvelopeMessage, PageMessage
-from clarion.networks import STATEMENTS, XMTP, ZULIP, network
+from clarion.decisions import Environment
+from clarion.messages import CleanupMessage, DeadTokenMessage, EnvelopeMessage, PageMessage
+from clarion.networks import STATEMENTS, WALLETCONNECT, XMTP, ZULIP, network
 from clarion.networks.statements import codec
 from clarion.networks.statements.rules import key_of
 from clarion.tables import WINDOW_PART, RateLimit, pair_scope, rule_key, table_name
+from clarion.tokens import token_hash
 from clarion_client import rule
 from clarion_client.models import Channel as ChannelName
 from infra.app import define_alone
@@ -33,6 +37,8 @@ from infra.networks import function_name, functions_of
 from local.device import Device, topic_of
 from local.notifications import CallRefused
 from local.system import System, whole_lines
+from local.walletconnect_account import EthereumAccount
+from local.walletconnect_story import dapp_site
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp, Mechanism
 from local.zulip_client import Phone, ShippedAccount
 from local.zulip_devices import TokenKind
@@ -92,6 +98,10 @@ UNUSED: Mapping[tuple[str, str], str] = {
         (name, "sqs:ChangeMessageVisibility"): "CDK grants it to whatever a queue feeds"
         for name in ("xmtp-worker", "deliveries", "late-events")
     },
+    (
+        "walletconnect-worker",
+        "sqs:ChangeMessageVisibility",
+    ): "a command rests after a fault: the worker's own tests have it",
     ("xmtp-worker", "dynamodb:BatchWriteItem"): "old keys of more than 99 topics, which `make crash` has it erase",
 }
 """Grants that no call is seen to need, by component and action, and why they stand."""
@@ -103,7 +113,7 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         Call(
             f"{name}-router", "secretsmanager:GetSecretValue", f"{PROD.prefix}origin"
         ): "the emulator has no CloudFront to be known by"
-        for name in (XMTP, ZULIP)
+        for name in (XMTP, ZULIP, WALLETCONNECT)
     },
     Call("xmtp-router", "kms:Decrypt", "key by way of secretsmanager"): "that secret is its only one",
     **{
@@ -131,6 +141,7 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         ): "a pending subscription's token dies: the dispatchers' own tests have it"
         for channel in (Channel.VOIP, Channel.WEBPUSH)
     },
+    Call("cleanup", "dynamodb:DeleteItem", f"{PROD.prefix}wake_ups"): "a holder that is woken ends as dispatch ends it",
     **{
         Call(
             component, f"dynamodb:{action}", f"{PROD.prefix}wake_ups"
@@ -157,7 +168,7 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         Call(
             component, "sqs:SendMessage", f"{PROD.prefix}late-events"
         ): "Firehose takes what it gets; the refusals of test_late_events.py are for one of each way"
-        for component in ("pages", *CHANNELS, "schedule", "api", *OF_NETWORKS)
+        for component in ("pages", *CHANNELS, "cleanup", "schedule", "api", *OF_NETWORKS)
         if component != Channel.APNS
     },
     **{
@@ -223,6 +234,7 @@ async def calls(system: System) -> set[Call]:
     await use_the_api(system)
     await use_xmtp(system)
     await use_zulip(system)
+    await use_walletconnect(system)
     await use_match(system)
     await use_dead_letters(system)
     crowd = await use_the_fan_out(system)
@@ -314,6 +326,27 @@ async def use_zulip(system: System) -> None:
         await site.server.remove_expired()
 
 
+async def use_walletconnect(system: System) -> None:
+    """With what dapps alone ask for; and its worker with what is no command."""
+    site_of = dapp_site(system, "permitted.dapp.example", "News")
+    async with site_of as site, system.walletconnect.wallet(EthereumAccount("permitted")) as wallet:
+        [news] = site.dapp.types
+        await wallet.register(site.dapp.domain)
+        await wallet.subscribe(site.dapp, [news.id])
+        content = {"type": news.id, "title": "Hello", "body": "again", "url": "https://permitted.dapp.example/"}
+        for _ in range(2):
+            await site.backend.notify([wallet.account], content, "one")
+        link = urlsplit((await wallet.message()).content["url"]).path
+        http, project = site.backend.http, site.backend.project_id
+        headers = {"Authorization": f"Bearer {site.backend.secret}"}
+        for path in (link, f"/{project}/subscribers", f"/v1/{project}/mark-all-as-read"):
+            assert (await http.get(path, headers=headers)).status_code < HTTPStatus.BAD_REQUEST
+    send = system.client("sqs").send_message
+    await asyncio.to_thread(send, QueueUrl=system.queue_urls["walletconnect-commands"], MessageBody="{}")
+    dead = f"{PROD.prefix}walletconnect-commands-dead"
+    await until_asked(system, Call("walletconnect-worker", "sqs:SendMessage", dead), WAIT_S)
+
+
 async def use_match(system: System) -> None:
     """With a statement that goes by way of S3, one whose rule is in doubt, one of a busy pair, and one of nobody's."""
     alice, bob, busy = Device("Alice, of many words"), Device("Bob, who reads them"), Device("Alice, ever busy")
@@ -392,12 +425,32 @@ async def use_pages(system: System) -> None:
 
 
 async def use_cleanup(system: System, subscriptions: Sequence[str]) -> None:
-    """With rules of subscriptions that do not exist, which nobody is writing: it need not wait for that."""
+    """With a dead token, and rules of subscriptions that do not exist: nobody is writing them, which it need not wait for."""
     message = CleanupMessage(subscription_ids=tuple(map(UUID, subscriptions)))
     url = system.queue_urls["cleanup"]
     send = system.client("sqs").send_message
     await asyncio.to_thread(send, QueueUrl=url, MessageBody=message.to_json(), DelaySeconds=0)
     await until_asked(system, Call("cleanup", "dynamodb:BatchWriteItem", f"{PROD.prefix}rules"), CLEANUP_WAIT_S)
+    alice, bob = Device("Alice, who pushes no more"), Device("Bob, whose token is dead")
+    subscription = await system.register(bob, "apns", "7d" * 32, (alice.public_key, TOPIC))
+    dead = await asyncio.to_thread(dead_token, system, subscription)
+    await asyncio.to_thread(send, QueueUrl=url, MessageBody=dead.to_json(), DelaySeconds=0)
+    await until_asked(system, Call("cleanup", "firehose:PutRecordBatch", f"{PROD.prefix}events"), CLEANUP_WAIT_S)
+
+
+def dead_token(system: System, subscription: str) -> DeadTokenMessage:
+    """As dispatch finds it, if the token has very many holders."""
+    key = {"subscription_id": {"S": subscription}}
+    table = f"{EMULATOR.prefix}subscriptions"
+    row = system.client("dynamodb").get_item(TableName=table, Key=key, ConsistentRead=True)["Item"]
+    return DeadTokenMessage(
+        token_hash=token_hash(Channel.APNS, row["token"]["S"]),
+        app=row["app"]["S"] if "app" in row else None,
+        environment=row["environment"]["S"] if "environment" in row else Environment.PRODUCTION.value,
+        reason="Unregistered",
+        at=now_ms(),
+        since=now_ms(),
+    )
 
 
 async def use_deliveries(system: System) -> None:
@@ -421,7 +474,8 @@ def claim_rules(system: System, subscriptions: Iterable[str], sender: bytes, top
 
 def as_call(system: System, role: str, action: str, resource: str) -> Call | None:
     """None if the role is none of Clarion's code's."""
-    found = re.match(rf"{EMULATOR.prefix}stack-(\w+)Role[0-9A-F]{{8}}-", role)
+    # A name that would be too long has no hyphen before its last part.
+    found = re.match(rf"{EMULATOR.prefix}stack-(\w+)Role[0-9A-F]{{8}}", role)
     if found is None:
         return None
     if single := BATCHED.match(action):

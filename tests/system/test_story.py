@@ -50,7 +50,7 @@ async def test_what_the_rooms_told_the_lake_of_it_is_what_should_have_happened(
 ) -> None:
     await lake.update(system)
     ended, hour = datetime.now(UTC), timedelta(hours=1)
-    await lake.job("compact", "--from", (begun - hour).isoformat(), "--to", (ended + hour).isoformat())
+    await lake.compact(system, "--from", (begun - hour).isoformat(), "--to", (ended + hour).isoformat())
     assert list((lake.root / "observed").rglob("*.parquet"))
     assert not await healthy(lake, begun.isoformat(), ended.isoformat())
 

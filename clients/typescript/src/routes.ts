@@ -1,7 +1,10 @@
 /** Where each operation of docs/openapi.json is, and what it takes and answers. */
 import type { operations } from "./openapi.ts";
 
-export type OperationId = keyof operations;
+/** WalletConnect's wallets have clients of their own. */
+type OfWallets = "listDevices" | "registerDevice" | "removeDevices" | "replaceTopics" | "addTopics" | "removeTopics";
+
+export type OperationId = Exclude<keyof operations, OfWallets>;
 
 type Json<Message> = Message extends { content: { "application/json": infer Content } } ? Content : undefined;
 type Success<Responses> = Responses[keyof Responses & (200 | 201 | 202 | 204)];

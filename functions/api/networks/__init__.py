@@ -1,7 +1,7 @@
 """What each network adds to the API: routes of its own, and how its rules read and show there.
 
 The rest of the API knows no network. It imports those that the deployment enables, and those alone. A network whose
-callers are no clients of the API has a function of its own for its routes (`clarion.networks.needs`), and none here.
+callers are no clients of the API has a function of its own for their routes (`clarion.networks.needs`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,11 @@ from typing import NamedTuple
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from api.problems import ProblemKind
-from clarion.networks import STATEMENTS
+from clarion.networks import STATEMENTS, WALLETCONNECT
 
 PACKAGES = {
     STATEMENTS: "api.networks.statements",
+    WALLETCONNECT: "api.networks.walletconnect.devices",
 }
 """By a network's name, the package whose `ROUTES` serve it; a network without routes needs none."""
 

@@ -78,7 +78,7 @@ class Outboxes:
                 budget=Budget(int(capacity * COMMANDS_SHARE), sources),
                 most=_QUEUE_BATCH,
                 linger=_QUEUE_LINGER_SECONDS,
-                taken=lambda _: None,
+                taken=lambda outgoing: outgoing.taken(),
             )
             for network in command_networks
         }

@@ -1,6 +1,6 @@
 """What is on its way: an envelope, to the queue first and to the lake then, or a command to its network's function."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import batched
@@ -96,11 +96,12 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingCommand:
-    """A command to be sent, as `source` gave it."""
+    """A command to be sent, as `source` gave it. `taken` is called when its queue has it."""
 
     command: Command
     observed_at: int
     source: int
+    taken: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
     receipt: UUID = field(default_factory=uuid4)
 
     @property

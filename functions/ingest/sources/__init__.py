@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from clarion.metrics import Metric
-from clarion.networks import STATEMENTS, XMTP
+from clarion.networks import STATEMENTS, WALLETCONNECT, XMTP
 from ingest.counts import Counts
 from ingest.faults import traces
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 SOURCES = {
     STATEMENTS: "ingest.sources.statements.source",
     XMTP: "ingest.sources.xmtp.source",
+    WALLETCONNECT: "ingest.sources.walletconnect.source",
 }
 """By a network's name, the module whose `SOURCE_SPEC` says how its sources are followed."""
 FAILED_SECONDS = 10.0

@@ -20,7 +20,7 @@ from pynamodb.connection import Connection
 from pynamodb.expressions.condition import Condition
 
 from clarion.generations import BATCH, NEVER, batch_write, prefix
-from clarion.messages import CleanupMessage
+from clarion.messages import CleanupMessage, DeadTokenMessage
 from clarion.tables import WITHOUT_TOKEN, RuleRow, find_subscription
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ class CleanupQueue:
     def send(self, subscription_ids: Iterable[str], through: int = 0) -> None:
         """Raise what the SDK raises. The arguments are as in `CleanupMessage`."""
         message = CleanupMessage(subscription_ids=tuple(map(UUID, subscription_ids)), through=through)
+        self._sqs.send_message(QueueUrl=self._url, MessageBody=message.to_json())
+
+    def send_dead_token(self, message: DeadTokenMessage) -> None:
+        """For `endings.declare_dead`."""
         self._sqs.send_message(QueueUrl=self._url, MessageBody=message.to_json())
 
     def send_claim(self, subscription_id: str, claim: int) -> None:

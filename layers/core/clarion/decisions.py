@@ -103,9 +103,10 @@ class NotificationDecision(StrEnum):
 
 
 class PushDecision(StrEnum):
-    """What became of one attempt to push."""
+    """What became of one attempt to push, or what the receiver says of a push."""
 
     DELIVERED = "delivered"
+    RECEIVED = "received"
     TOKEN_GONE = "token_gone"  # noqa: S105 - a word of the vocabulary, not a secret
     SUBSCRIPTION_GONE = "subscription_gone"
     STALE = "stale"

@@ -29,7 +29,7 @@ DECISIONS: tuple[DeliveryDecision, ...] = (
     *(PushDecision.DELIVERED, PushDecision.RETRY, PushDecision.MISCONFIGURED, PushDecision.REFUSED),
     *(PushDecision.STALE, PushDecision.TOKEN_GONE, PushDecision.SUBSCRIPTION_GONE),
     *(NotificationDecision.RATE_LIMITED, NotificationDecision.CAPPED, NotificationDecision.OWN_MESSAGE),
-    *(NotificationDecision.NOT_PUSHABLE, NotificationDecision.NOT_IN_SCOPE),
+    *(NotificationDecision.NOT_PUSHABLE, NotificationDecision.NOT_IN_SCOPE, PushDecision.RECEIVED),
 )
 """Those that a client learns of, each in the place that it had from the start: further ones come at the end."""
 KEPT_HOURS = 24

@@ -2,9 +2,16 @@
 
 An empty generation comes into force, so that none of the rules counts any more. A row that has ended is listed for
 `DEAD_SECONDS`; then DynamoDB deletes it by its `ttl`.
+
+A dead token ends all its holders. Some end at once; if there are more, a request comes first, as with all that is cleaned
+up, and the function `cleanup` ends the rest:
+
+    declare_dead ─┬─▶ DeadTokenMessage ──▶ queue `cleanup` ──▶ end_holders, page after page
+                  └─▶ the first page ends
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import batched
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -13,12 +20,15 @@ from pynamodb.exceptions import TransactWriteError
 from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import Environment, SubscriptionStatus
+from clarion.messages import DeadTokenMessage
 from clarion.tables import Subscription, Token, find_subscription, lost_race, unchanged, update_subscription
-from clarion.tokens import free_token, hash_of
+from clarion.tokens import free_token, hash_of, holder_of
 from clarion.wake_ups import remove_expiry, remove_wake_up
 
 DEATH_ATTEMPTS = 3
 DEAD_SECONDS = 30 * 86_400
+HOLDERS = 25
+"""Of one token, that are read and ended at a time: a page."""
 
 
 def ttl_of(end: int) -> int:
@@ -45,11 +55,13 @@ def declare_dead(
     death: Death,
     *,
     request_cleanup: Callable[[list[str]], None] = lambda _: None,
+    request_endings: Callable[[DeadTokenMessage], None] = lambda _: None,
 ) -> list[Subscription]:
-    """Mark all subscriptions of a token invalid and free it for new ones; returns the rows as they are after that.
+    """Mark the subscriptions of a token invalid and free it for new ones; returns the rows as they are after that.
 
     Those are `tried`, which may be pending, and, before it, what other subscriptions the token has for the same app and
-    environment, if the death is `certain`. `request_cleanup` is called with their ids before any is ended.
+    environment, if the death is `certain`: a page of them. `request_cleanup` is called with their ids before any is ended,
+    and before it `request_endings`, if there are more.
 
     Nothing of a subscription changes if it has gone, has another token than the one that was tried, is invalid already,
     no longer owns its token, or was registered after it was tried or after `death.since`: then the provider means an
@@ -58,10 +70,31 @@ def declare_dead(
     Costs one query, for other holders, and one transaction: `tried` is taken for current, and read again only if the
     transaction finds that it isn't.
     """
-    others = _of_other_holders(tried) if death.certain else []
+    others, more = _first_others(tried) if death.certain else ([], False)
+    if more:
+        request_endings(_endings_of(tried, death))
     request_cleanup([row.subscription_id for row in [*others, tried]])
     ended = [_declare_dead(connection, row, death) for row in [*others, tried]]
     return [row for row in ended if row]
+
+
+def end_holders(
+    connection: Connection,
+    dead: DeadTokenMessage,
+    *,
+    request_cleanup: Callable[[list[str]], None] = lambda _: None,
+) -> Iterator[Subscription]:
+    """End what other subscriptions a dead token has, one by one; yields each row as it is after that.
+
+    What has ended holds the token no more, so whoever begins again goes on. What registered after the death lives.
+    Otherwise as `declare_dead`; `request_cleanup` is called for a page.
+    """
+    where = _Reached(dead.token_hash, dead.app, dead.environment)
+    death = Death(dead.reason, dead.at, since=dead.since)
+    for holders in batched(Token.query(dead.token_hash), HOLDERS, strict=False):
+        if rows := _rows_of(holders, where):
+            request_cleanup([row.subscription_id for row in rows])
+            yield from filter(None, (_declare_dead(connection, row, death) for row in rows))
 
 
 def expire(
@@ -77,29 +110,66 @@ def expire(
     return update_subscription(pending.subscription_id, *actions, condition=unchanged(pending))
 
 
-def _of_other_holders(tried: Subscription) -> list[Subscription]:
-    """None if `tried` doesn't hold its token itself, as a subscription made for a test."""
-    holders = list(Token.query(hash_of(tried)))
-    ids = [holder.subscription_id for holder in holders if holder.subscription_id != tried.subscription_id]
-    if not ids or all(holder.subscription_id != tried.subscription_id for holder in holders):
-        return []
-    rows = Subscription.batch_get(ids, consistent_read=True)
-    return [row for row in rows if _is_whole(row) and _reached_alike(row, tried)]
+class _Reached(NamedTuple):
+    """Where a subscription is pushed to."""
+
+    token_hash: bytes
+    app: str | None
+    environment: str
+
+    @classmethod
+    def of(cls, row: Subscription) -> "_Reached":
+        return cls(hash_of(row), row.app, row.environment or Environment.PRODUCTION.value)
+
+
+def _first_others(tried: Subscription) -> tuple[list[Subscription], bool]:
+    """A page of the token's other subscriptions, and whether there may be more.
+
+    None if `tried` doesn't hold its token itself, as a subscription made for a test.
+    """
+    holders = list(Token.query(hash_of(tried), limit=HOLDERS))
+    more = len(holders) == HOLDERS
+    if not _is_among(tried, holders) and not (more and _is_among(tried, _own_holder(tried))):
+        return [], False
+    return _rows_of([one for one in holders if not _is_among(tried, [one])], _Reached.of(tried)), more
+
+
+def _is_among(tried: Subscription, holders: Iterable[Token]) -> bool:
+    return any(holder.subscription_id == tried.subscription_id for holder in holders)
+
+
+def _own_holder(tried: Subscription) -> Iterable[Token]:
+    return Token.query(hash_of(tried), Token.holder == holder_of(tried.network, tried.subscription_id))
+
+
+def _rows_of(holders: Iterable[Token], where: _Reached) -> list[Subscription]:
+    """The holders' subscriptions that are pushed to there."""
+    ids = [holder.subscription_id for holder in holders]
+    rows = Subscription.batch_get(ids, consistent_read=True) if ids else ()
+    return [row for row in rows if _is_whole(row) and _Reached.of(row) == where]
 
 
 def _is_whole(row: Subscription) -> bool:
     """A row that can't be read must not keep the others alive."""
     try:
         UUID(row.subscription_id)
-    except ValueError:
+        hash_of(row)
+    except (ValueError, LookupError, TypeError, AttributeError):
         return False
     return isinstance(row.revision, int | float) and isinstance(row.created_at, int | float)
 
 
-def _reached_alike(row: Subscription, tried: Subscription) -> bool:
-    if row.token != tried.token or row.channel != tried.channel or row.app != tried.app:
-        return False
-    return (row.environment or Environment.PRODUCTION) == (tried.environment or Environment.PRODUCTION)
+def _endings_of(tried: Subscription, death: Death) -> DeadTokenMessage:
+    """By the time it is delivered, a phone may have registered the token again: the death is of now at the latest."""
+    token_hash, app, environment = _Reached.of(tried)
+    return DeadTokenMessage(
+        token_hash=token_hash,
+        app=app,
+        environment=environment,
+        reason=death.reason,
+        at=death.at,
+        since=death.at if death.since is None else death.since,
+    )
 
 
 def _declare_dead(connection: Connection, tried: Subscription, death: Death) -> Subscription | None:

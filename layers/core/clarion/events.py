@@ -90,7 +90,7 @@ class NotificationDecided(Decided):
 
 
 class PushTried(Decided):
-    """`purpose` is that of the push's message.
+    """`purpose` is that of the push's message. What was received is no attempt: that is 0 then, and there is no `channel`.
 
     `provider_id` is APNs' `apns-id`, FCM's message name, none for Web Push; `latency_ms` counts from `observed_at`.
     """
@@ -99,7 +99,7 @@ class PushTried(Decided):
     decision: PushDecision
     purpose: Purpose = Purpose.NOTIFICATION
     subscription_id: UUID
-    channel: Channel
+    channel: Channel | None = None
     attempt: int
     latency_ms: int
     status: int | None = None

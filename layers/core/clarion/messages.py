@@ -251,3 +251,33 @@ class CleanupMessage(Message):
     version: Literal[1] = 1
     subscription_ids: tuple[UUID, ...]
     through: int = 0
+
+
+class DeadTokenMessage(Message):
+    """A request to end what other subscriptions a dead token has. `clarion.endings.end_holders` handles it.
+
+    `token_hash` is the token's key in `tokens`; `app` and `environment` are where it is dead. The others are as in
+    `clarion.endings.Death`.
+    """
+
+    version: Literal[1] = 1
+    token_hash: bytes
+    app: str | None = None
+    environment: str
+    reason: str
+    at: Milliseconds
+    since: Milliseconds
+
+
+type CleanupRequest = CleanupMessage | DeadTokenMessage
+"""What the queue `cleanup` holds: no field of one is required of the other."""
+
+
+def read_cleanup_request(body: str | bytes) -> CleanupRequest:
+    """Raises `pydantic.ValidationError` for anything else."""
+    return _cleanup_requests().validate_json(body)
+
+
+@cache
+def _cleanup_requests() -> TypeAdapter[CleanupRequest]:
+    return TypeAdapter(CleanupRequest)

@@ -67,7 +67,9 @@ def seal(
         content = json.loads(body)
         clear = {name: content.pop(name) for name in CLEAR if name in content}
         sealed = _sealed(content, device_key, subscription_id)
-        return Payload(compact_json.encode(clear | {MEMBER: sealed}), payload.truncated, payload.priority)
+        return Payload(
+            compact_json.encode(clear | {MEMBER: sealed}), payload.truncated, payload.priority, payload.transient
+        )
     # The values of FCM's data are text.
     text = compact_json.encode(_sealed(body["data"], device_key, subscription_id)).decode()
     message: FcmMessage = {**body, "data": {MEMBER: text}}

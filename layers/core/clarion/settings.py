@@ -35,6 +35,10 @@ type Title = Annotated[str, Field(min_length=1, max_length=200)]
 """An alert's. A lone surrogate is no text to pydantic, and 200 characters fit into every payload, however escaped."""
 
 
+PUSHES_PER_TOKEN_PER_MINUTE = 60
+"""From all that push to it directly, unless a deployment says otherwise."""
+
+
 class LimitSettings(BaseModel):
     """How many notifications a pair of sender and client gets in a window, and how long none after one too many."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from pynamodb.attributes import BinaryAttribute, BooleanAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.connection import Connection
-from pynamodb.exceptions import PynamoDBException, TransactWriteError, UpdateError
+from pynamodb.exceptions import DoesNotExist, PutError, PynamoDBException, TransactWriteError, UpdateError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
@@ -256,7 +256,7 @@ def table_name(prefix: str, model: type[Model]) -> str:
 def bind(prefix: str, *, pool: int = 10, seconds: float | None = None, own: Sequence[type[Model]] = ()) -> Connection:
     """Point the models at one deployment's tables, such as `clarion-prod-subscriptions` for `clarion-prod-`.
 
-    `own` are those of a network. They share the connection that is returned, for up to `pool` requests at once. A
+    `own` are those of a network, of which several may be of one table. They share the connection that is returned, for up to `pool` requests at once. A
     request that takes more than `seconds` is tried once more and then fails; without it, pynamodb's own time-out of
     minutes applies. By itself pynamodb makes a client for each model, and each takes as long to make as the import of
     half the SDK.
@@ -271,13 +271,26 @@ def bind(prefix: str, *, pool: int = 10, seconds: float | None = None, own: Sequ
     aws.prepare(connection.session)
     # Made now: pynamodb has a session for each thread, and another thread's would not be the prepared one.
     _ = connection.client
+    bound = set[str]()
     for model in (*MODELS, *own):
         model.Meta.table_name = table_name(prefix, model)
         table = model._get_connection()  # noqa: SLF001 - pynamodb offers no public way to it
-        connection.add_meta_table(table.get_meta_table())
+        if model.Meta.table_name not in bound:
+            connection.add_meta_table(table.get_meta_table())
+        bound.add(model.Meta.table_name)
         table.connection = connection
     PageLock.Meta.table_name = PushRecord.Meta.table_name
     return connection
+
+
+def find_row[Row: Model](
+    model: type[Row], hash_key: str, range_key: str | int | None = None, *, consistent_read: bool = True
+) -> Row | None:
+    """None if there is no row with this key."""
+    try:
+        return model.get(hash_key, range_key, consistent_read=consistent_read)
+    except DoesNotExist:
+        return None
 
 
 def find_subscription(subscription_id: str, attributes: list[str] | None = None) -> Subscription | None:
@@ -297,6 +310,17 @@ def update_if(row: Model, *actions: Action, condition: Condition) -> bool:
     try:
         row.update(list(actions), condition=condition)
     except UpdateError as error:
+        if refused(error):
+            return False
+        raise
+    return True
+
+
+def save_if(row: Model, *, condition: Condition) -> bool:
+    """Whether the condition holds; if it doesn't, nothing is written."""
+    try:
+        row.save(condition=condition)
+    except PutError as error:
         if refused(error):
             return False
         raise

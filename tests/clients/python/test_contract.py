@@ -21,6 +21,8 @@ OPERATIONS = {
     operation["operationId"]: (method.upper(), path, operation)
     for path, methods in DESCRIPTION["paths"].items()
     for method, operation in methods.items()
+    # Wallets have clients of their own.
+    if operation["tags"] != ["walletconnect"]
 }
 OF_SIGN_IN = {"askForChallenge", "signIn"}
 NAME = "8f14e45f-ceea-467f-9f8a-0f5b6c1d2e3f"

@@ -57,7 +57,7 @@ def webpush(message: PushMessage, *, title: str = TITLE) -> Payload[bytes]:
 
 
 def test_an_alert_is_as_the_product_document_shows() -> None:
-    body, truncated, _ = apns(push(data=b"\xca\xfe"))
+    body, truncated, *_ = apns(push(data=b"\xca\xfe"))
     assert not truncated
     assert json.loads(body) == {
         "aps": {"alert": {"title": "Polkadot App"}, "mutable-content": 1},
@@ -66,7 +66,7 @@ def test_an_alert_is_as_the_product_document_shows() -> None:
 
 
 def test_a_truncated_alert_is_as_the_product_document_shows() -> None:
-    body, truncated, _ = apns(push(truncated=True))
+    body, truncated, *_ = apns(push(truncated=True))
     assert truncated
     assert json.loads(body) == {
         "aps": {"alert": {"title": "Polkadot App"}, "mutable-content": 1, "content-available": 1},
@@ -105,7 +105,7 @@ def test_an_android_message_is_as_the_product_document_shows() -> None:
 
 
 def test_a_truncated_android_message_lacks_the_data() -> None:
-    body, truncated, _ = fcm(push(truncated=True))
+    body, truncated, *_ = fcm(push(truncated=True))
     assert truncated
     assert body["data"] == {
         "statement_topic": TOPIC_HEX,
@@ -121,7 +121,7 @@ def test_an_android_call_says_so() -> None:
 
 def test_a_statement_without_data_is_nothing_to_fetch() -> None:
     for build in (apns, voip):
-        body, truncated, _ = build(push())
+        body, truncated, *_ = build(push())
         assert not truncated
         assert json.loads(body)["statement"]["data"] == ""
         assert b"content-available" not in body
@@ -174,7 +174,7 @@ def test_a_payload_is_whole_up_to_its_limit_and_truncated_from_one_byte_above(
     message: PushMessage,
     size: int | None,
 ) -> None:
-    body, truncated, _ = build(message)
+    body, truncated, *_ = build(message)
     if size is None:
         without_data = StatementBody(sender=SENDER, topic=TOPIC, truncated=True)
         assert Payload(body, truncated) == build(message.model_copy(update={"body": without_data}))
@@ -190,7 +190,7 @@ def test_a_payload_is_whole_up_to_its_limit_and_truncated_from_one_byte_above(
 def test_no_payload_exceeds_its_limit_and_none_is_truncated_that_fits(data: bytes, title: str) -> None:
     message, statement = push(data=data), {"data": data.hex(), "topic": TOPIC_HEX, "sender_pubkey": SENDER_HEX}
     alert = {"aps": {"alert": {"title": title}, "mutable-content": 1}, "statement": statement}
-    for (body, truncated, _), whole, channel in (
+    for (body, truncated, *_), whole, channel in (
         (apns(message, title=title), alert, Channel.APNS),
         (voip(message), {"aps": {}, "statement": statement}, Channel.VOIP),
         (webpush(message, title=title), {"title": title, "statement": statement}, Channel.WEBPUSH),
@@ -200,7 +200,7 @@ def test_no_payload_exceeds_its_limit_and_none_is_truncated_that_fits(data: byte
         assert truncated == (len(expected) > limit)
         assert len(body) <= limit
         assert truncated or body == expected
-    message_body, truncated, _ = fcm(message)
+    message_body, truncated, *_ = fcm(message)
     assert fcm_size(message_body) <= CHANNELS[Channel.FCM].payload_bytes
     assert truncated == (fcm_size(fcm(push(data=b"")).body) + 2 * len(data) > CHANNELS[Channel.FCM].payload_bytes)
 

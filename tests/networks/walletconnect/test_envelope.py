@@ -1,5 +1,6 @@
 import json
 from base64 import b64decode, b64encode
+from dataclasses import astuple
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -26,16 +27,13 @@ OUR_PUBLIC_KEY = OURS.public_key().public_bytes_raw()
 
 
 def test_what_the_real_client_sent_or_took_opens_to_what_it_says(vectors: Vector, publish: Vector) -> None:
-    opened = opened_by_its_receiver(vectors, publish)
-    assert json.loads(opened.content) == publish["decrypted"]
-    assert opened.key.hex() == publish["sym_key"]
-
-
-def opened_by_its_receiver(vectors: Vector, publish: Vector) -> FirstMessage:
     if publish["envelope_type"] == 0:
-        key = bytes.fromhex(publish["sym_key"])
-        return FirstMessage(open_sealed(publish["message"], key), key)
-    return open_first(publish["message"], X25519PrivateKey.from_private_bytes(published(vectors, publish, "priv")))
+        content = open_sealed(publish["message"], bytes.fromhex(publish["sym_key"]))
+    else:
+        ours = X25519PrivateKey.from_private_bytes(published(vectors, publish, "priv"))
+        content, key, sender = astuple(open_first(publish["message"], ours))
+        assert (key.hex(), sender.hex()) == (publish["sym_key"], publish["sender_public_key"])
+    assert json.loads(content) == publish["decrypted"]
 
 
 def published(vectors: Vector, publish: Vector, half: str) -> bytes:
@@ -70,8 +68,9 @@ def test_what_is_sealed_opens_with_the_same_key_alone(content: bytes, key: bytes
 def test_a_first_message_opens_for_whom_it_is_and_names_the_key_of_the_answer(content: bytes, secret: bytes) -> None:
     sender = X25519PrivateKey.from_private_bytes(secret)
     sealed = seal_first(content, sender, OUR_PUBLIC_KEY)
-    assert open_first(sealed, OURS) == FirstMessage(content, agreed_key(sender, OUR_PUBLIC_KEY))
-    assert open_first(sealed, OURS).key == agreed_key(OURS, sender.public_key().public_bytes_raw())
+    public_key = sender.public_key().public_bytes_raw()
+    assert open_first(sealed, OURS) == FirstMessage(content, agreed_key(sender, OUR_PUBLIC_KEY), public_key)
+    assert open_first(sealed, OURS).key == agreed_key(OURS, public_key)
     with pytest.raises(UnreadableEnvelope):
         open_first(sealed, THEIRS)
 
@@ -110,6 +109,18 @@ def test_anything_else_is_unreadable(message: str) -> None:
         open_first(message, OURS)
 
 
+def test_an_envelope_has_one_text() -> None:
+    """Of its last character, two or four bits count for nothing: whoever changes them must not make another message."""
+    sealed = seal(b"content.", KEY)
+    assert sealed.endswith("=")
+    body = sealed.rstrip("=")
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    other = body[:-1] + alphabet[alphabet.index(body[-1]) ^ 1] + sealed[len(body) :]
+    assert b64decode(other) == b64decode(sealed)
+    with pytest.raises(UnreadableEnvelope, match="not base64 as it is written"):
+        open_sealed(other, KEY)
+
+
 def test_a_key_of_low_order_agrees_on_nothing() -> None:
     with pytest.raises(UnreadableEnvelope, match="no key can be agreed on"):
         open_first(b64encode(b"\1" + bytes(32 + 12 + 16)).decode(), OURS)
@@ -119,4 +130,4 @@ def test_a_key_of_low_order_agrees_on_nothing() -> None:
 
 def test_neither_content_nor_key_shows() -> None:
     assert issubclass(UnreadableEnvelope, Malformed)
-    assert repr(FirstMessage(b"content", KEY)) == "FirstMessage()"
+    assert repr(FirstMessage(b"content", KEY, OUR_PUBLIC_KEY)) == "FirstMessage()"

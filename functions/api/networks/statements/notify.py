@@ -24,11 +24,11 @@ from api.openapi import BEARER, answers
 from api.problems import Problem, ProblemKind
 from api.quotas import Rate
 from api.settings import DirectPushSettings
+from api.token_quota import quota_of
 from api.worker import ApiRequest, current
 from clarion.channels import Channel
 from clarion.networks import STATEMENTS
 from clarion.providers.outcomes import Delivered, Misconfigured
-from clarion.tokens import token_hash
 
 PATH = "/v1/notify"
 
@@ -65,7 +65,7 @@ def notify(body: DirectMessage) -> Response[Any]:
     if settings is None:
         raise Problem(ProblemKind.DIRECT_PUSH_OFF)
     platform = body.platform or platform_of(body.device_token)
-    _within_allowances(request, settings, client_id, _address(body, platform))
+    _within_allowances(request, settings, client_id, _token_quota(body, platform))
     attempts = _service(settings).push(body, platform)
     if body.bundle_id is None:
         _check_own_app(attempts[-1], platform)
@@ -80,20 +80,17 @@ def _service(settings: DirectPushSettings) -> DirectPush:
     return DirectPush.open(settings, boto3.client("secretsmanager"))
 
 
-def _address(body: DirectMessage, platform: Platform) -> str:
-    """The hash of the device's token: an iPhone's is the same in either case."""
-    if platform == "ios":
-        return token_hash(Channel.APNS, body.device_token.lower()).hex()
-    return token_hash(Channel.FCM, body.device_token).hex()
+def _token_quota(body: DirectMessage, platform: Platform) -> str:
+    return quota_of(Channel.APNS if platform == "ios" else Channel.FCM, body.device_token)
 
 
-def _within_allowances(request: ApiRequest, settings: DirectPushSettings, client_id: bytes, address: str) -> None:
-    """The client's, and the address's: whoever makes up clients reaches one phone no more often than that."""
-    now, of_client, of_address = request.worker.now(), settings.pushes_per_minute, settings.pushes_per_token_per_minute
+def _within_allowances(request: ApiRequest, settings: DirectPushSettings, client_id: bytes, token_quota: str) -> None:
+    """The client's, and the token's."""
+    now, of_client, of_token = request.worker.now(), settings.pushes_per_minute, settings.pushes_per_token_per_minute
     detail = f"at most {of_client} pushes a minute"
     quotas.require(f"pushes:{client_id.hex()}", Rate(of_client, 60), now, detail)
-    detail = f"at most {of_address} pushes a minute to one token, from all its senders"
-    quotas.require(f"pushes_to:{address}", Rate(of_address, 60), now, detail)
+    detail = f"at most {of_token} pushes a minute to one token, from all its senders"
+    quotas.require(token_quota, Rate(of_token, 60), now, detail)
 
 
 def _check_own_app(last: DirectAttempt, platform: Platform) -> None:

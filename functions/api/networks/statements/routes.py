@@ -9,44 +9,28 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import TypeAdapter
 
 from api import registrations, rules, subscriptions
-from api.listing import Cursor, page
+from api.listing import NEXT_PAGE, Cursor, answer, page
 from api.networks.statements.shapes import (
     CURSOR,
-    Added,
     NewSubscription,
-    Removal,
-    Removed,
     RulesChange,
     RulesRemoval,
     SubscriptionShape,
 )
-from api.openapi import BEARER, WITH_BODY, WITHOUT_BODY, Headers, answers
-from api.problems import Problem, ProblemKind
-from api.shapes import Registered
+from api.openapi import BEARER, answers
+from api.routes import OF_LISTING, OF_REGISTRATION, OF_REMOVAL, OF_RULES
+from api.shapes import Added, Registered, Removal, Removed
 from api.worker import ApiRequest, current
 from clarion.networks import STATEMENTS
 from clarion.rulesets import Owner, RuleSet
-from clarion.subscriptions import Registration
 
 router = APIGatewayHttpRouter()
-JSON = "application/json"
-NEXT_PAGE: Headers = {
-    "Link": {"description": 'The next page, `<…>; rel="next"`, if there is one.', "schema": {"type": "string"}}
-}
+PATH = "/v1/subscriptions"
 LISTING = TypeAdapter(list[SubscriptionShape])
-OF_RULES = [
-    *WITH_BODY,
-    ProblemKind.UNAUTHENTICATED,
-    ProblemKind.NO_SUBSCRIPTION,
-    ProblemKind.SUBSCRIPTION_INVALID,
-    ProblemKind.TOO_MANY_RULES,
-    ProblemKind.CONTENDED,
-]
-"""What a change of rules may end in."""
 
 
 @router.post(
-    "/v1/subscriptions",
+    PATH,
     status_code=HTTPStatus.CREATED,
     summary="Register a push token",
     operation_id="registerSubscription",
@@ -55,13 +39,7 @@ OF_RULES = [
     responses=answers(
         HTTPStatus.CREATED,
         Registered,
-        [
-            *WITH_BODY,
-            ProblemKind.UNAUTHENTICATED,
-            ProblemKind.TOKEN_TAKEN,
-            ProblemKind.TOO_MANY_SUBSCRIPTIONS,
-            ProblemKind.CONTENDED,
-        ],
+        OF_REGISTRATION,
     ),
 )
 def register(body: NewSubscription) -> Registered:
@@ -70,20 +48,11 @@ def register(body: NewSubscription) -> Registered:
     A `pending` one waits for the code that is pushed to the token.
     """
     request, owner = _asked()
-    registration = Registration(
-        *owner,
-        body.notify_type,
-        body.token,
-        body.app,
-        body.environment,
-        device_key=body.device_key,
-        wake_every_minutes=body.wake_every_minutes,
-    )
-    return Registered.of(registrations.register(request, registration))
+    return Registered.of(registrations.register(request, body.of(owner)))
 
 
 @router.get(
-    "/v1/subscriptions",
+    PATH,
     summary="List your subscriptions and their rules",
     operation_id="listSubscriptions",
     tags=["subscriptions"],
@@ -91,7 +60,7 @@ def register(body: NewSubscription) -> Registered:
     responses=answers(
         HTTPStatus.OK,
         list[SubscriptionShape],
-        [*WITHOUT_BODY, ProblemKind.UNAUTHENTICATED, ProblemKind.RULES_CHANGED, ProblemKind.CONTENDED],
+        OF_LISTING,
         headers=NEXT_PAGE,
     ),
 )
@@ -101,13 +70,11 @@ def listing(cursor: Annotated[str | None, Query(pattern=CURSOR)] = None) -> Resp
     found = page(request, owner, Cursor.parse(cursor, STATEMENTS) if cursor else None)
     now = request.worker.now()
     shapes = [SubscriptionShape.with_rules(one.row, one.rules, now) for one in found.listed]
-    body = LISTING.dump_json(shapes, by_alias=True, exclude_none=True).decode()
-    link = {"Link": f'</v1/subscriptions?cursor={found.following}>; rel="next"'} if found.following else {}
-    return Response(status_code=HTTPStatus.OK, content_type=JSON, headers=link, body=body)
+    return answer(PATH, LISTING.dump_json(shapes, by_alias=True, exclude_none=True), found.following)
 
 
 @router.delete(
-    "/v1/subscriptions",
+    PATH,
     status_code=HTTPStatus.NO_CONTENT,
     summary="Remove subscriptions and their rules",
     operation_id="removeSubscriptions",
@@ -116,7 +83,7 @@ def listing(cursor: Annotated[str | None, Query(pattern=CURSOR)] = None) -> Resp
     responses=answers(
         HTTPStatus.NO_CONTENT,
         None,
-        [*WITH_BODY, ProblemKind.UNAUTHENTICATED, ProblemKind.NO_SUBSCRIPTION, ProblemKind.CONTENDED],
+        OF_REMOVAL,
     ),
 )
 def remove(body: Removal) -> Response[str]:
@@ -127,7 +94,7 @@ def remove(body: Removal) -> Response[str]:
 
 
 @router.put(
-    "/v1/subscriptions/rules",
+    f"{PATH}/rules",
     status_code=HTTPStatus.NO_CONTENT,
     summary="Replace all rules of a subscription",
     operation_id="replaceRules",
@@ -143,7 +110,7 @@ def replace(body: RulesChange) -> Response[str]:
 
 
 @router.post(
-    "/v1/subscriptions/rules",
+    f"{PATH}/rules",
     status_code=HTTPStatus.CREATED,
     summary="Add rules to a subscription",
     operation_id="addRules",
@@ -159,7 +126,7 @@ def add(body: RulesChange) -> Added:
 
 
 @router.delete(
-    "/v1/subscriptions/rules",
+    f"{PATH}/rules",
     summary="Remove rules from a subscription",
     operation_id="removeRules",
     tags=["rules"],
@@ -180,7 +147,5 @@ def _asked() -> tuple[ApiRequest, Owner]:
 
 
 def _set(body: RulesRemoval, request: ApiRequest) -> RuleSet:
-    limit = request.worker.settings.rules_per_request
-    if len(body.rules) > limit:
-        raise Problem(ProblemKind.INVALID, more={"errors": [{"field": "rules", "rule": f"must be at most {limit}"}]})
+    rules.check_number(request, len(body.rules))
     return body.as_set()

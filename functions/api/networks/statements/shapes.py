@@ -9,11 +9,9 @@ from uuid import UUID
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    ValidationInfo,
     WithJsonSchema,
     field_validator,
 )
@@ -21,15 +19,14 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from api.bodies import Key, RequestBody, SparseAnswer, at_most
+from api.registration_shapes import RegistrationBody
 from api.settings import MOST_RULES
-from api.shapes import CHANNEL_NAMES, AppName, DeviceKey, SubscriptionState, WakeEveryMinutes
-from clarion.addresses import APNS_TOKEN, FCM_TOKEN, canonical
+from api.shapes import CHANNEL_NAMES, SubscriptionState
 from clarion.channels import Channel
-from clarion.decisions import Environment
 from clarion.networks.statements.payload import CHANNELS
 from clarion.networks.statements.rules import ALERT, CALL, key_of, split_key
 from clarion.rulesets import RuleSet
-from clarion.tables import TRANSACTION_SUBSCRIPTIONS, Subscription
+from clarion.tables import Subscription
 
 CURSOR = r"^([A-Za-z0-9_-]{22}|[A-Za-z0-9_-]{118})$"
 """16 bytes, or 88, in base64url without padding: see `api.listing.Cursor`."""
@@ -61,41 +58,6 @@ class NotifyType(StrEnum):
         return schema | {"title": "PushType"}
 
 
-def _registration_schema(schema: dict[str, Any]) -> None:
-    """What a token looks like, and whether it wakes, depends on its kind, whose field has two spellings."""
-    fields, title = schema["properties"], schema["title"]
-    optional = {name: fields[name] for name in ("app", "environment", "device_key")}
-    waking = {"wake_every_minutes": fields["wake_every_minutes"]}
-    kinds: tuple[tuple[list[str], dict[str, str], dict[str, Any]], ...] = (
-        ([Channel.APNS.value], {"pattern": f"^{APNS_TOKEN}$"}, waking),
-        ([Channel.VOIP.value], {"pattern": f"^{APNS_TOKEN}$"}, {}),
-        ([Channel.FCM.value], {"pattern": f"^{FCM_TOKEN}$"}, waking),
-        (
-            [Channel.WEBPUSH.value],
-            {"format": "push-subscription", "description": "a browser's PushSubscription as JSON text"},
-            {},
-        ),
-    )
-    shapes = [
-        {
-            "type": "object",
-            "properties": {
-                name: {"type": "string", "enum": kind},
-                "token": fields["token"] | token,
-                **optional,
-                **more,
-            },
-            "required": [name, "token"],
-            "additionalProperties": False,
-        }
-        for name in ("notificationType", "platform")
-        for kind, token, more in kinds
-    ]
-    example = {"notificationType": Channel.APNS.value, "token": "0a1b" * 16}
-    schema.clear()
-    schema.update(title=title, anyOf=shapes, examples=[example])
-
-
 def _rule_schema(schema: dict[str, Any]) -> None:
     """Each name may be in snake case or in camel case."""
     fields, title = schema["properties"], schema["title"]
@@ -114,25 +76,8 @@ def _rule_schema(schema: dict[str, Any]) -> None:
     schema.update(title=title, anyOf=shapes)
 
 
-class NewSubscription(RequestBody):
-    model_config = ConfigDict(json_schema_extra=_registration_schema)
-
+class NewSubscription(RegistrationBody):
     notify_type: StatementChannel = Field(validation_alias=CHANNEL_NAMES)
-    token: str = Field(repr=False, description="hex for apns and voip, as Firebase gave it for fcm, JSON for webpush")
-    app: AppName | None = Field(default=None, description="the deployment's first app where absent")
-    environment: Environment | None = Field(
-        default=None,
-        description="where Apple made the token: sandbox for builds of developers; no effect on fcm and webpush",
-    )
-    device_key: DeviceKey | None = None
-    wake_every_minutes: WakeEveryMinutes | None = None
-
-    @field_validator("token")
-    @classmethod
-    def _of_its_kind(cls, token: str, info: ValidationInfo) -> str:
-        """Hex becomes lower case without `0x`; a token of Firebase stays as it is; a browser's JSON has one spelling."""
-        notify_type = info.data.get("notify_type")
-        return canonical(notify_type, token) if notify_type else token
 
 
 class NewRule(RequestBody):
@@ -168,22 +113,6 @@ class RulesChange(RulesRemoval):
             if meant[rule.key] != rule.notify_type:
                 raise ValueError(f"has a pair twice with different notify_type, at [{number}]")
         return rules
-
-
-class Removal(RequestBody):
-    subscription_ids: Annotated[list[UUID], at_most(TRANSACTION_SUBSCRIPTIONS)] = Field(
-        min_length=1, max_length=TRANSACTION_SUBSCRIPTIONS
-    )
-
-
-class Added(BaseModel):
-    added: int
-    total_rules: int
-
-
-class Removed(BaseModel):
-    removed: int
-    total_rules: int
 
 
 class RuleShape(SparseAnswer):

@@ -1,13 +1,20 @@
 """`server/analytics`: a server's hourly report, which is also how its realms become known.
 
-Of its statistics nothing is kept but how far they have come, so that it doesn't report them again.
+A realm is that server's which is the first to report it, up to as many as a server may claim. What of a report can be
+taken is taken, whatever the rest of it is. Of its statistics nothing is kept but how far they have come, so that it
+doesn't report them again.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import islice
+from operator import and_
 from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import Field, Json
+from pynamodb.expressions.update import Action
+from pynamodb.transactions import TransactWrite
 
 from api.bodies import at_most
 from api.networks.zulip.arguments import Arguments
@@ -15,8 +22,8 @@ from api.networks.zulip.call import ServerCall
 from api.networks.zulip.errors import ZulipCode, ZulipError
 from api.networks.zulip.notifying import CAN_PUSH
 from api.problems import contended
-from clarion.networks.zulip.servers import Realm, RealmState, Server
-from clarion.tables import update_if
+from clarion.networks.zulip.servers import Realm, RealmState, Server, find_server
+from clarion.tables import transact, update_if
 
 MOST_ROWS = 10_000
 """Of one kind in one report, as servers send them."""
@@ -36,6 +43,11 @@ class ReportedRealm(Arguments):
     def state(self) -> RealmState:
         return RealmState.DEACTIVATED if self.deactivated else RealmState.ACTIVE
 
+    @property
+    def actions(self) -> list[Action]:
+        """That write what a server says of it."""
+        return [Realm.host.set(self.host), Realm.state.set(self.state.value)]
+
 
 Rows = Json[Annotated[tuple[ReportedRow, ...], at_most(MOST_ROWS)]]
 
@@ -50,7 +62,7 @@ class ReportArguments(Arguments):
 
 
 def status(call: ServerCall) -> Mapping[str, Any]:
-    server = call.server
+    server = _as_it_is_now(call)
     return {
         "last_realm_count_id": int(server.last_realm_count_id),
         "last_installation_count_id": int(server.last_installation_count_id),
@@ -59,13 +71,31 @@ def status(call: ServerCall) -> Mapping[str, Any]:
 
 
 def report(call: ServerCall) -> Mapping[str, Any]:
+    """Raises `ZulipError`, with all else written, if some of its realms are another server's."""
     asked = call.body(ReportArguments)
-    states = _write_realms(call, asked.realms)
-    _note_progress(call.server, asked)
-    return {"realms": {name: {**CAN_PUSH, "can_push": state == RealmState.ACTIVE} for name, state in states.items()}}
+    reported = {str(realm.uuid): realm for realm in asked.realms}
+    known = {row.realm_uuid: row for row in Realm.batch_get(list(reported))}
+    own = {name: row for name, row in known.items() if row.server_uuid == call.server.server_uuid}
+    server = _as_it_is_now(call)
+    states = {name: _changed(server, row, reported[name]) for name, row in own.items()}
+    states |= _claimed(call, server, {name: realm for name, realm in reported.items() if name not in known})
+    _note_progress(server, asked)
+    if duplicates := sorted(known.keys() - own.keys()):
+        raise _duplicate(duplicates)
+    return {"realms": {name: _push_status(states.get(name)) for name in reported}}
+
+
+def _as_it_is_now(call: ServerCall) -> Server:
+    return find_server(call.server_uuid) or call.server
+
+
+def _push_status(state: RealmState | None) -> Mapping[str, Any]:
+    """Of a realm; None for one beyond the server's limit."""
+    return {**CAN_PUSH, "can_push": state is RealmState.ACTIVE}
 
 
 def _note_progress(server: Server, asked: ReportArguments) -> None:
+    """Unless another report has come further meanwhile: what this one brought then comes once more."""
     reported = (
         (Server.last_realm_count_id, server.last_realm_count_id, asked.realm_counts),
         (Server.last_installation_count_id, server.last_installation_count_id, asked.installation_counts),
@@ -74,39 +104,50 @@ def _note_progress(server: Server, asked: ReportArguments) -> None:
     newest = ((column, before, max((row.id for row in rows), default=0)) for column, before, rows in reported)
     further = [(column, last) for column, before, last in newest if last > before]
     if further:
-        server.update([column.set(last) for column, last in further])
+        conditions = (column.does_not_exist() | (column < last) for column, last in further)
+        update_if(server, *(column.set(last) for column, last in further), condition=reduce(and_, conditions))
 
 
-def _write_realms(call: ServerCall, realms: Sequence[ReportedRealm]) -> Mapping[str, RealmState]:
-    """What is new or has changed, but for what the operator refuses; the states are those from now on.
+def _changed(server: Server, row: Realm, realm: ReportedRealm) -> RealmState:
+    """Write what has changed of a realm, but for what the operator refuses; its state from now on.
 
-    Raises `ZulipError`, with nothing written, if one is another server's.
+    Raises `Problem` if another server, or the operator, has written meanwhile.
     """
-    server_uuid = call.server.server_uuid
-    wanted = {str(realm.uuid): realm for realm in realms}
-    known = {row.realm_uuid: row for row in Realm.batch_get(list(wanted))}
-    if any(row.server_uuid != server_uuid for row in known.values()):
-        raise _duplicate()
-    refused_ones = {row.realm_uuid for row in known.values() if row.state == RealmState.REFUSED}
-    for realm_uuid, realm in wanted.items():
-        row = known.get(realm_uuid)
-        if realm_uuid not in refused_ones and (row is None or (row.host, row.state) != (realm.host, realm.state)):
-            _write_realm(realm_uuid, realm, server_uuid, call.now)
-    return {name: RealmState.REFUSED if name in refused_ones else realm.state for name, realm in wanted.items()}
+    if row.state == RealmState.REFUSED:
+        return RealmState.REFUSED
+    if (row.host, row.state) != (realm.host, realm.state):
+        unchanged = (Realm.server_uuid == server.server_uuid) & (Realm.state != RealmState.REFUSED.value)
+        if not update_if(row, *realm.actions, condition=unchanged):
+            raise contended()
+    return realm.state
 
 
-def _write_realm(realm_uuid: str, realm: ReportedRealm, server_uuid: str, now: int) -> None:
-    """Raises `Problem` if another server, or the operator, has written meanwhile."""
-    own = (Realm.server_uuid == server_uuid) & (Realm.state != RealmState.REFUSED.value)
-    actions = (
-        Realm.server_uuid.set(server_uuid),
-        Realm.host.set(realm.host),
-        Realm.state.set(realm.state.value),
-        Realm.created_at.set(Realm.created_at | now),
-    )
-    if not update_if(Realm(realm_uuid), *actions, condition=Realm.server_uuid.does_not_exist() | own):
-        raise contended()
+def _claimed(call: ServerCall, server: Server, free: Mapping[str, ReportedRealm]) -> Mapping[str, RealmState]:
+    """Make as many of the realms that nobody has the server's as its limit allows; their states.
+
+    Raises `Problem` if another server, or another report of this one, has written meanwhile.
+    """
+    most = int(server.realms_most or call.worker.settings.realms_per_server)
+    within = dict(islice(free.items(), max(0, most - int(server.realms_claimed))))
+    for name, realm in within.items():
+        if not _claim(call, server, most, name, realm):
+            raise contended()
+    return {name: realm.state for name, realm in within.items()}
 
 
-def _duplicate() -> ZulipError:
-    return ZulipError(ZulipCode.BAD_REQUEST, "Duplicate registration detected.")
+def _claim(call: ServerCall, server: Server, most: int, realm_uuid: str, realm: ReportedRealm) -> bool:
+    """Exactly counted: the realm and the count are written together, or neither is."""
+    actions = [Realm.server_uuid.set(server.server_uuid), Realm.created_at.set(call.now), *realm.actions]
+    room = Server.realms_claimed.does_not_exist() | (Server.realms_claimed < most)
+
+    def write(transaction: TransactWrite) -> None:
+        transaction.update(Realm(realm_uuid), actions=actions, condition=Realm.realm_uuid.does_not_exist())
+        transaction.update(server, actions=[Server.realms_claimed.add(1)], condition=room)
+
+    return transact(call.worker.connection, write)
+
+
+def _duplicate(realm_uuids: Sequence[str]) -> ZulipError:
+    """In Zulip's words, and which they are."""
+    text = f"Duplicate registration detected: {realm_uuids[0]} is another server's"
+    return ZulipError(ZulipCode.BAD_REQUEST, text, {"realm_uuids": realm_uuids})

@@ -1,6 +1,6 @@
 """What a call brings: a form, as Zulip's servers send most of the time, or a JSON object."""
 
-from typing import Any
+from collections.abc import Sequence
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -47,9 +47,15 @@ def _is_json(event: Event) -> bool:
 def _refusal(error: ValidationError) -> ZulipError:
     """By the first fault, which is named with its place: of an entry in a list, the `index`. Never quotes it."""
     first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    name, *rest = first["loc"] or ("",)
-    if first["type"] == "missing" and not rest:
-        return ZulipError(ZulipCode.REQUEST_VARIABLE_MISSING, f"Missing '{name}' argument", {"var_name": name})
-    index: dict[str, Any] = {"index": rest[0]} if rest and isinstance(rest[0], int) else {}
-    place = f"{name}[{rest[0]}]" if index else str(name)
-    return ZulipError(ZulipCode.BAD_REQUEST, f"{place}: {first['msg']}".removeprefix(": "), index)
+    # The name of a member that is one too many is the caller's.
+    place = first["loc"][:-1] if first["type"] == "extra_forbidden" else first["loc"]
+    if first["type"] == "missing" and len(place) == 1:
+        return ZulipError(ZulipCode.REQUEST_VARIABLE_MISSING, f"Missing '{place[0]}' argument", {"var_name": place[0]})
+    index = {"index": place[1]} if len(place) > 1 and isinstance(place[1], int) else {}
+    text = f"{_spelled(place)}: {first['msg'].removeprefix('Value error, ')}"
+    return ZulipError(ZulipCode.BAD_REQUEST, text.removeprefix(": "), index)
+
+
+def _spelled(place: Sequence[int | str]) -> str:
+    """`push_requests[1].fcm.payload.push_key_id`"""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")

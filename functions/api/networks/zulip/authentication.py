@@ -13,21 +13,27 @@ _CHALLENGE = {"WWW-Authenticate": 'Basic realm="zulip"'}
 
 def authenticated(headers: Mapping[str, str], worker: ZulipWorker) -> Server:
     """The server, which is active. Raises `ZulipError`."""
-    server_uuid, key = _credentials(headers)
+    server_uuid, key = credentials(headers)
+    now = worker.now()
 
     def serves(server: Server) -> bool:
-        return has_key(server, key) and server.state == ServerState.ACTIVE
+        return has_key(server, key, now) and server.state == ServerState.ACTIVE
 
     server = worker.servers.get(server_uuid, serves)
-    if not has_key(server, key) or server is None:
+    if not has_key(server, key, now) or server is None:
         raise unauthorized()
-    if server.state != ServerState.ACTIVE:
-        raise inactive(server)
+    require_active(server)
     return server
 
 
-def unauthorized() -> ZulipError:
-    return ZulipError(ZulipCode.INVALID_ZULIP_SERVER, headers=_CHALLENGE)
+def unauthorized(text: str | None = None) -> ZulipError:
+    return ZulipError(ZulipCode.INVALID_ZULIP_SERVER, text, headers=_CHALLENGE)
+
+
+def require_active(server: Server) -> None:
+    """Raises `ZulipError`, for one whose key is right."""
+    if server.state != ServerState.ACTIVE:
+        raise ZulipError(ZulipCode.REALM_DEACTIVATED, headers=_CHALLENGE)
 
 
 def realm_of(server: Server, realm_uuid: UUID, worker: ZulipWorker) -> Realm:
@@ -46,14 +52,8 @@ def realm_of(server: Server, realm_uuid: UUID, worker: ZulipWorker) -> Realm:
     return realm
 
 
-def inactive(server: Server) -> ZulipError:
-    """Its key is right."""
-    if server.state == ServerState.DEACTIVATED:
-        return ZulipError(ZulipCode.REALM_DEACTIVATED, headers=_CHALLENGE)
-    return unauthorized()
-
-
-def _credentials(headers: Mapping[str, str]) -> tuple[UUID, str]:
+def credentials(headers: Mapping[str, str]) -> tuple[UUID, str]:
+    """A server's UUID and key. Raises `ZulipError`."""
     scheme, _, encoded = headers.get("authorization", "").partition(" ")
     try:
         name, _, key = b64decode(encoded.strip(), validate=True).decode().partition(":")

@@ -26,22 +26,22 @@ class KeyRing:
 
         Raises `ZulipError` if the keys can't be read anew yet.
         """
-        return open_registration(sealed, public_key, self._opening(public_key), token_id=token_id, now=now)
+        return open_registration(sealed, public_key, self._opening(public_key), token_id=token_id, now_s=now)
 
     def _opening(self, public_key: str) -> Mapping[str, str]:
-        keys = self._secret.get().opening
-        if public_key not in keys:
-            self._require_pause(public_key)
-            keys = self._secret.reread().opening
+        keys = self._secret.get()
+        if not keys.has(public_key) and not self._is_known_as_missing(public_key):
+            keys = self._secret.reread()
             self._reread_at[public_key] = self._clock()
-        return keys
+        return keys.opening
 
-    def _require_pause(self, public_key: str) -> None:
-        """Between two looks for one key, so that a server with a bad one leaves the others their turn.
+    def _is_known_as_missing(self, public_key: str) -> bool:
+        """Whether it has been looked for within `REREAD_SECONDS`: a server asks three times without a pause.
 
-        Raises what a server tries again: the key may be newer than the last look.
+        Raises what a server tries again, if it may not be looked for yet: it may be newer than the last look.
         """
         now = self._clock()
         self._reread_at = {key: at for key, at in self._reread_at.items() if now < at + REREAD_SECONDS}
-        if public_key in self._reread_at or len(self._reread_at) >= REREADS:
-            raise not_ready("the bouncer's keys have just been read, and this is none of them", REREAD_SECONDS)
+        if public_key not in self._reread_at and len(self._reread_at) >= REREADS:
+            raise not_ready("too many unknown keys of a bouncer are being looked for", REREAD_SECONDS)
+        return public_key in self._reread_at

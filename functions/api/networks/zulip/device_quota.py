@@ -7,34 +7,37 @@ from time import monotonic
 from clarion.tables import Subscription
 
 SHARE = 10
-"""A server is counted again once an instance has registered this part of what was left: so may ten of them at once."""
+"""A server's devices are counted again once an instance has registered this part of what was left."""
 FULL_SECONDS = 60
-"""A server with all its devices is counted no sooner again."""
+"""Until the devices of a server that has them all are counted again."""
 
 
 @dataclass
 class DeviceAllowance:
-    """What a count has left to a server, and how many an instance has registered since. `counted_at` is in seconds."""
+    """How many devices a server had `left` when they were counted, and how many this instance has registered since.
+
+    `counted_at` is in seconds.
+    """
 
     left: int
     counted_at: float
     used: int = 0
 
-    def is_current(self, now: float) -> bool:
+    def is_current(self, now_s: float) -> bool:
         if self.left:
             return self.used < max(1, self.left // SHARE)
-        return now < self.counted_at + FULL_SECONDS
+        return now_s < self.counted_at + FULL_SECONDS
 
 
 class DeviceQuota:
-    """Of one instance of the router. Indexes are a moment behind: registrations at once may be a few too many."""
+    """Of one instance of the router. An index lags behind its table, so that registrations at once may be a few too many."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._allowances: dict[tuple[bytes, int], DeviceAllowance] = {}
 
-    def take(self, client_id: bytes, most: int) -> bool:
-        """Whether a server that may have `most` devices may register one more."""
+    def allows_another(self, client_id: bytes, most: int) -> bool:
+        """Whether a server that may have `most` devices may register one more, which is then counted as registered."""
         allowance = self._allowances.get((client_id, most))
         if allowance is None or not allowance.is_current(self._clock()):
             left = most - Subscription.by_client.count(client_id, limit=most)

@@ -12,11 +12,11 @@ from clarion.tables import Subscription
 
 ENDED = "DEVICE_NOT_REGISTERED"
 """Says of a device that it is unknown, or its token dead."""
-_ATTRIBUTES = ["subscription_id", "client_id", "network", "channel", "status", "network_data"]
+_ATTRIBUTES = ["subscription_id", "client_id", "network", "channel", "token", "status", "network_data"]
 
 
 def active_devices(server: Server, realm: UUID, profile: Profile, ids: Iterable[str]) -> Mapping[str, Subscription]:
-    """Those of the realm that are active, without their tokens, by their ids.
+    """Those of the realm that are active, by their ids.
 
     Reads that cost half as much may be a moment behind, and a server forgets for good what it is told is gone.
     """

@@ -1,8 +1,8 @@
 """How a call is refused, in Zulip's words: `{"result": "error", "msg": …, "code": …}` and a status.
 
-What a server makes of a refused registration depends on the code: after some it tries again for a day, as after a 5xx and
-after no answer; all others are final, and go to the device's app. https://github.com/zulip/zulip,
-`zerver/lib/remote_server.py` and `zerver/lib/push_registration.py`
+What a server makes of a refused registration depends on the code: after some it tries again, as after a 5xx and after no
+answer; all others are final, and go to the device's app. After any error of `notify` Zulip 12 gives a message up.
+https://github.com/zulip/zulip, `zerver/lib/remote_server.py`, `push_registration.py` and `push_notifications.py`
 """
 
 from dataclasses import dataclass, field
@@ -23,17 +23,21 @@ class ZulipCode(Enum):
         "This service takes end-to-end encrypted push notifications only",
     )
     PUSH_NOTIFICATIONS_DISALLOWED = (HTTPStatus.BAD_REQUEST, "The organization is deactivated")
-    """Of what a server tries again."""
+    """A registration is tried again."""
+    REGISTRATION_TRANSFER_UNSUPPORTED = (
+        HTTPStatus.BAD_REQUEST,
+        "Registrations are not transferred by host name: ask who runs this service to replace your server's key",
+    )
     REQUEST_EXPIRED = (HTTPStatus.BAD_REQUEST, "The registration is too old")
     REQUEST_VARIABLE_MISSING = (HTTPStatus.BAD_REQUEST, "Missing argument")
     INVALID_ZULIP_SERVER = (
         HTTPStatus.UNAUTHORIZED,
         "Zulip server auth failure: not registered, or another key -- did you run `manage.py register_server`?",
     )
-    """Of what a server tries again, and mails to its administrator."""
+    """A registration is tried again, and its administrator gets a mail."""
     REALM_DEACTIVATED = (HTTPStatus.UNAUTHORIZED, "The registration of your server has been deactivated")
     MISSING_REMOTE_REALM = (HTTPStatus.FORBIDDEN, "Organization not registered")
-    """Of what a server tries again."""
+    """A registration is tried again."""
     REMOTE_REALM_SERVER_MISMATCH_ERROR = (
         HTTPStatus.FORBIDDEN,
         "Your organization is registered to a different Zulip server",
@@ -42,7 +46,7 @@ class ZulipCode(Enum):
     REQUEST_TOO_LARGE = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is too large")
     RATE_LIMIT_HIT = (HTTPStatus.TOO_MANY_REQUESTS, "API usage exceeded rate limit")
     SERVER_NOT_READY = (HTTPStatus.SERVICE_UNAVAILABLE, "A part of the service does not answer")
-    """Of what a server tries again."""
+    """A registration is tried again."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
         self.status = status

@@ -1,9 +1,10 @@
 """What a server asks to be pushed, in either profile, and what becomes of it on the way to the queue."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 from uuid import UUID
 
-from pydantic import model_validator
+from pydantic import Discriminator, Tag, model_validator
 
 from api.bodies import at_most
 from api.networks.zulip.arguments import Arguments
@@ -97,22 +98,36 @@ class ProposedPush(Arguments):
 type AskedPush = ShippedApnsPush | ShippedFcmPush | ProposedPush
 
 
+def _kind(push: Any) -> Channel:
+    """By which form a push is read, and so what is said to be wrong with it."""
+    return Channel.APNS if isinstance(push, Mapping) and "http_headers" in push else Channel.FCM
+
+
+ShippedAnyPush = Annotated[
+    Annotated[ShippedApnsPush, Tag(Channel.APNS)] | Annotated[ShippedFcmPush, Tag(Channel.FCM)], Discriminator(_kind)
+]
+
+
 class PushArguments(Arguments):
     """A shipped server gives `push_requests`, one of the proposal's `notifications`."""
 
     realm_uuid: UUID
-    push_requests: Annotated[list[ShippedApnsPush | ShippedFcmPush], at_most(MOST_PUSHES)] | None = None
+    push_requests: Annotated[list[ShippedAnyPush], at_most(MOST_PUSHES)] | None = None
     notifications: Annotated[list[ProposedPush], at_most(MOST_PUSHES)] | None = None
 
     @model_validator(mode="after")
     def _of_one_profile(self) -> Self:
         if (self.push_requests is None) == (self.notifications is None):
-            raise ValueError("either push_requests or notifications is needed")
+            raise ValueError("exactly one of push_requests and notifications is needed")
         return self
 
     @property
     def profile(self) -> Profile:
         return Profile.PROPOSED if self.push_requests is None else Profile.SHIPPED
+
+    @property
+    def list_name(self) -> str:
+        return "notifications" if self.push_requests is None else "push_requests"
 
     @property
     def pushes(self) -> list[AskedPush]:

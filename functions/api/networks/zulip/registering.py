@@ -5,6 +5,9 @@
     ended, sealed since active again under the same id, as of now; a time is known by its second
     ended, sealed before refused as too old: its token was found dead after it was sealed, so the app has to begin anew
 
+A device's clock may be ahead. So what was sealed no later than what is there counts as sealed before the end, too:
+otherwise a registration of the future, handed over again, would bring a dead token back again and again.
+
 Each write is conditional, so that of several at once one counts, and the others find what it has written.
 """
 
@@ -21,6 +24,7 @@ from api.networks.zulip.arguments import Arguments
 from api.networks.zulip.call import ServerCall
 from api.networks.zulip.errors import ZulipCode, ZulipError, not_ready
 from api.networks.zulip.token_ids import number_of
+from api.networks.zulip.token_space import require_token_space
 from api.problems import contended
 from clarion import subscriptions
 from clarion.backoff import WRITE_ATTEMPTS, back_off
@@ -31,6 +35,7 @@ from clarion.networks import ZULIP
 from clarion.networks.zulip.devices import (
     ID_RANGE,
     KEY_PREFIX_BYTES,
+    LATEST,
     DeviceData,
     Profile,
     device_id,
@@ -43,8 +48,8 @@ from clarion.networks.zulip.registration import PushRegistration, RegistrationCo
 from clarion.subscriptions import Registration
 from clarion.tables import Subscription, find_subscription
 
-WHEN_FULL = 3600
-"""Seconds until a server with all the devices that it may have should try again."""
+FULL_RETRY_S = 3600
+"""When a server with all the devices that it may have should try again."""
 _COUNTED = {
     RegistrationCode.REQUEST_EXPIRED: REGISTRATIONS_STALE,
     RegistrationCode.INVALID_BOUNCER_PUBLIC_KEY: BOUNCER_KEYS_UNKNOWN,
@@ -63,8 +68,22 @@ class DeviceArguments(Arguments):
     @model_validator(mode="after")
     def _of_one_profile(self) -> Self:
         if (self.token_id is None) == (self.push_account_id is None):
-            raise ValueError("either token_id or push_account_id is needed")
+            raise ValueError("exactly one of token_id and push_account_id is needed")
         return self
+
+    @property
+    def profile(self) -> Profile:
+        return Profile.SHIPPED if self.push_account_id is None else Profile.PROPOSED
+
+    @property
+    def number(self) -> int:
+        """As in `DeviceData`. Raises `ValueError` for a `token_id` that is none."""
+        return number_of(self.token_id or "") if self.push_account_id is None else self.push_account_id
+
+    def subscription_id(self, server: UUID, token: str) -> str:
+        if self.profile is Profile.SHIPPED:
+            return device_id(server, self.realm_uuid, self.number)
+        return device_id_of_account(server, self.realm_uuid, sha256(token.encode()).digest(), self.number)
 
 
 class DeviceRegistration(NamedTuple):
@@ -79,14 +98,14 @@ def register(call: ServerCall) -> Mapping[str, Any]:
     call.realm(asked.realm_uuid)
     device = _device(call, asked, _opened(call, asked))
     _put(call, device)
-    shipped = device.data.profile is Profile.SHIPPED
+    shipped = asked.profile is Profile.SHIPPED
     return {} if shipped else {"device_id": device.registration.subscription_id}
 
 
 def _opened(call: ServerCall, asked: DeviceArguments) -> PushRegistration:
-    sealed, public_key, now = asked.encrypted_push_registration, asked.bouncer_public_key, call.now // 1000
+    sealed, public_key, now_s = asked.encrypted_push_registration, asked.bouncer_public_key, call.now // 1000
     try:
-        return call.worker.keys.open(sealed, public_key, token_id=asked.token_id, now=now)
+        return call.worker.keys.open(sealed, public_key, token_id=asked.token_id, now=now_s)
     except RegistrationError as error:
         if error.code in _COUNTED:
             call.worker.count(_COUNTED[error.code])
@@ -94,31 +113,18 @@ def _opened(call: ServerCall, asked: DeviceArguments) -> PushRegistration:
 
 
 def _device(call: ServerCall, asked: DeviceArguments, opened: PushRegistration) -> DeviceRegistration:
-    profile, number = _named(asked)
-    server, realm = call.server_uuid, asked.realm_uuid
-    if profile is Profile.SHIPPED:
-        subscription_id = device_id(server, realm, number)
-    else:
-        subscription_id = device_id_of_account(server, realm, sha256(opened.token.encode()).digest(), number)
-    # One that claims to be of the future is as new as any can be.
-    sealed_at = min(int(opened.sealed_at), call.now // 1000)
-    data = DeviceData(profile, realm, number, b64decode(asked.bouncer_public_key)[:KEY_PREFIX_BYTES], sealed_at)
+    key_prefix, sealed_at = b64decode(asked.bouncer_public_key)[:KEY_PREFIX_BYTES], min(int(opened.sealed_at), LATEST)
+    data = DeviceData(asked.profile, asked.realm_uuid, asked.number, key_prefix, sealed_at)
     registration = Registration(
         ZULIP,
         call.server.client_id,
         Channel(opened.token_kind),
         opened.token,
         _app(call, opened),
-        subscription_id=subscription_id,
+        subscription_id=asked.subscription_id(call.server_uuid, opened.token),
         network_data=pack(data),
     )
     return DeviceRegistration(registration, data)
-
-
-def _named(asked: DeviceArguments) -> tuple[Profile, int]:
-    if asked.push_account_id is not None:
-        return Profile.PROPOSED, asked.push_account_id
-    return Profile.SHIPPED, number_of(asked.token_id or "")
 
 
 def _app(call: ServerCall, opened: PushRegistration) -> str:
@@ -133,27 +139,34 @@ def _app(call: ServerCall, opened: PushRegistration) -> str:
 def _put(call: ServerCall, device: DeviceRegistration) -> None:
     for attempt in range(WRITE_ATTEMPTS):
         row = find_subscription(str(device.registration.subscription_id))
-        if row is not None and _is_there(row, device.data):
+        if row is not None and _is_up_to_date(row, device.data):
             return
-        if _written(call, row, device.registration):
+        if _write(call, row, device.registration):
             return
         time.sleep(back_off(attempt))
     raise contended()
 
 
-def _is_there(row: Subscription, data: DeviceData) -> bool:
-    """Whether there is nothing to write. Raises `ZulipError` for what was sealed in a second before the row ended."""
+def _is_up_to_date(row: Subscription, data: DeviceData) -> bool:
+    """Whether there is nothing to write. Raises `ZulipError` for what was sealed before the row ended."""
+    known = unpack(row.network_data)
     if row.status == SubscriptionStatus.ACTIVE:
-        return unpack(row.network_data).sealed_at >= data.sealed_at
-    if data.sealed_at < row.updated_at // 1000:
-        raise ZulipError(ZulipCode.REQUEST_EXPIRED, "The registration was sealed before its token was found dead")
+        return known.sealed_at >= data.sealed_at
+    if data.sealed_at <= known.sealed_at or data.sealed_at < row.updated_at // 1000:
+        raise ZulipError(
+            ZulipCode.REQUEST_EXPIRED,
+            "Its token was found dead after it was sealed, or it is no newer than what is there",
+        )
     return False
 
 
-def _written(call: ServerCall, row: Subscription | None, registration: Registration) -> bool:
+def _write(call: ServerCall, row: Subscription | None, registration: Registration) -> bool:
+    """Whether nobody else has written meanwhile. Raises `ZulipError` for a device too many."""
     connection, now = call.worker.connection, call.now
+    if row is None or row.status != SubscriptionStatus.ACTIVE:
+        require_token_space(call, registration)
     if row is None:
-        _require_space(call)
+        _require_device_quota(call)
         made = subscriptions.register(connection, registration, now=now)
     else:
         made = subscriptions.move(connection, row, registration, now=now)
@@ -163,8 +176,8 @@ def _written(call: ServerCall, row: Subscription | None, registration: Registrat
     return True
 
 
-def _require_space(call: ServerCall) -> None:
+def _require_device_quota(call: ServerCall) -> None:
     """Raises what a server tries again: a 429 is final to a registration."""
     most = int(call.server.devices_most or call.worker.settings.devices_per_server)
-    if not call.worker.device_quota.take(call.server.client_id, most):
-        raise not_ready(f"at most {most} devices of one server", WHEN_FULL)
+    if not call.worker.device_quota.allows_another(call.server.client_id, most):
+        raise not_ready(f"at most {most} devices of one server", FULL_RETRY_S)

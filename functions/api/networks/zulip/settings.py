@@ -7,11 +7,11 @@ from pydantic import Field, Json
 
 from clarion.channels import Channel
 from clarion.networks.settings import ServerRouterSettings
-from clarion.settings import EventSettings
+from clarion.settings import PUSHES_PER_TOKEN_PER_MINUTE, EventSettings
 
 
 class ServerPolicy(StrEnum):
-    """Which servers may register themselves: any, or those that the operator has invited."""
+    """Which servers may register: any, or those that the operator has added."""
 
     OPEN = "open"
     INVITED = "invited"
@@ -24,6 +24,11 @@ class ZulipSettings(EventSettings, ServerRouterSettings):
     server_policy: ServerPolicy = ServerPolicy.INVITED
     devices_per_server: int = Field(default=20_000, gt=0)
     """With those that ended in the last 30 days."""
-    pushes_per_minute: int = Field(default=60_000, gt=0)
-    """Of one server."""
-    body_bytes: int = Field(default=5_000_000, gt=0)
+    pushes_per_minute: int = Field(default=12_000, gt=0)
+    """Of one server: nine seconds of what a channel sends, since others' pushes wait behind them."""
+    pushes_per_token_per_minute: int = Field(default=PUSHES_PER_TOKEN_PER_MINUTE, gt=0)
+    """To one device token, whoever pushes."""
+    realms_per_server: int = Field(default=100, gt=0)
+    """That a server claims by its reports; the operator may add more."""
+    body_bytes: int = Field(default=4_500_000, gt=0)
+    """Lambda takes 6 MB, of a form in base64."""

@@ -10,10 +10,18 @@ from clarion.networks.zulip.registration import TOKEN_ID_BYTES
 
 def number_of(token_id: str) -> int:
     """Raises `ValueError` for what is no such text."""
-    raw = b64decode(token_id, validate=True)
+    raw = _decoded(token_id)
     if len(raw) != TOKEN_ID_BYTES:
         raise ValueError(f"must be {TOKEN_ID_BYTES} bytes in base64")
     return int.from_bytes(raw, signed=True)
+
+
+def _decoded(token_id: str) -> bytes:
+    """Nothing, of what is no base64."""
+    try:
+        return b64decode(token_id, validate=True)
+    except ValueError:
+        return b""
 
 
 def text_of(number: int) -> str:

@@ -2,15 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from websockets.exceptions import WebSocketException
-
 from clarion.clock import now_ms
-from ingest.sources import SourceFault, SourceLost
-from ingest.sources.statements.connection import BoundedConnection, open_connection
+from ingest.sources import SourceFault
 from ingest.sources.statements.protocol import (
     DRAFT_ADD_FILTER,
     DRAFT_SUBSCRIBE,
@@ -24,6 +21,7 @@ from ingest.sources.statements.protocol import (
     read_id,
     request,
 )
+from ingest.sources.websocket import BoundedConnection, blaming_the_node, open_connection
 
 _MOST_EARLY = 4
 """Notifications that a node may send before it answers our requests."""
@@ -179,21 +177,6 @@ async def subscribe(
         # It is closed then in any case, and an error must not take the place of a cancellation.
         with suppress(Exception):
             await socket.close()
-
-
-@contextmanager
-def blaming_the_node(socket: BoundedConnection | None = None) -> Iterator[None]:
-    """Whatever is raised inside, but a cancellation, the node has caused: raise it as `SourceFault`."""
-    try:
-        yield
-    except SourceFault:
-        raise
-    except (OSError, WebSocketException) as error:
-        if socket and socket.overrun:
-            raise SourceFault(socket.overrun) from None
-        raise SourceLost(type(error).__name__) from None
-    except Exception as error:  # of any type: it is what a library, or we, make of what a node sends
-        raise SourceFault(type(error).__name__) from error
 
 
 async def _ask_for_everything(socket: BoundedConnection, early: list[Shown]) -> None:

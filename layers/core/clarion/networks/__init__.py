@@ -27,10 +27,12 @@ ID_BYTES = 32
 STATEMENTS = "statements"
 XMTP = "xmtp"
 ZULIP = "zulip"
+WALLETCONNECT = "walletconnect"
 NETWORKS = {
     STATEMENTS: "clarion.networks.statements.network",
     XMTP: "clarion.networks.xmtp.network",
     ZULIP: "clarion.networks.zulip.network",
+    WALLETCONNECT: "clarion.networks.walletconnect.network",
 }
 """By a network's name, the module whose `NETWORK` speaks for it."""
 
@@ -108,12 +110,14 @@ def background_fcm(data: dict[str, str]) -> FcmMessage:
 class Payload[Body](NamedTuple):
     """What one channel sends for one push: bytes, or for FCM a message. A truncated one is without its content.
 
-    `priority` is the one that APNs is asked for, if it is not the usual one; an FCM message has its own.
+    `priority` is the one that APNs is asked for, if it is not the usual one; an FCM message has its own. `transient` is
+    as in `clarion.providers.order.Order`.
     """
 
     body: Body
     truncated: bool
     priority: int | None = None
+    transient: bool = False
 
 
 type Row = Mapping[str, Any]

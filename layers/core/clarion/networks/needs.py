@@ -7,9 +7,11 @@ find in their environment.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
 
 from clarion.settings import NodeBudget
 
@@ -30,6 +32,13 @@ class Function(StrEnum):
 
     ROUTER = "router"
     WORKER = "worker"
+
+
+class Commander(StrEnum):
+    """Who orders something of a network's worker, beside its own functions: its source in ingest, outcomes in dispatch."""
+
+    SOURCE = "source"
+    OUTCOME = "outcome"
 
 
 BOTH = tuple(Function)
@@ -75,8 +84,9 @@ class Grant(NamedTuple):
 
 
 class Target(StrEnum):
-    """Where a network's functions may send: the push queues, those of commands and cleanup, the lake's events."""
+    """Where a network's functions may send: the queues of envelopes, pushes, commands and cleanup, the lake's events."""
 
+    ENVELOPES = "envelopes"
     PUSHES = "pushes"
     COMMANDS = "commands"
     CLEANUP = "cleanup"
@@ -106,13 +116,15 @@ class Nodes(NamedTuple):
     """The nodes of a network, which ingest follows and a deployment names.
 
     `option` is the context's that lists their addresses. Each matches the regular expression `address`, as `examples` do.
-    `budget` is that of one node, where the network's source keeps to one.
+    `budget` is that of one node, where the network's source keeps to one. With `keeps_unread`, one node is enough, as it
+    keeps what it has to show until that is acknowledged.
     """
 
     option: str
     address: str
     examples: tuple[str, ...]
     budget: NodeBudget | None = None
+    keeps_unread: bool = False
 
     def check(self, addresses: Iterable[str]) -> None:
         """Raise `ValueError` for one of another shape."""
@@ -120,29 +132,45 @@ class Nodes(NamedTuple):
             raise ValueError(f"{self.option}: a node's address is such as {self.examples[0]}")
 
 
+class NetworkOptions(NamedTuple):
+    """What a deployment has to say of a network, by the context's option that is called as the network is."""
+
+    model: type[BaseModel]
+    example: Mapping[str, Any]
+
+
 class Needs(NamedTuple):
     """`tables` and `secrets` have their names below the deployment's prefix. An operator fills in the secrets.
 
     `router` and `worker` are dotted paths to the handlers, below `functions/`: the first part is the package that is
-    deployed. With a `worker` the network has a queue of commands; with `commanded`, its sources and outcomes give it some.
+    deployed. With a `worker` the network has a queue of commands, which those that it is `commanded_by` send to.
+    `api_routes` are answered by the API's own function, which checks clients.
     With `hourly`, the command `HOURLY` comes to it every hour: now and then twice, or not at all. `request_headers` are
     those of the network's own that web pages may send with a request, beside the API's. `nodes` are its nodes, if it
-    has any. `body_table` is the table of its own, with one row for each subscription under `subscription_id`, that
-    dispatch reads for pushes without a body.
+    has any; `ingest_grants` is what ingest may do with the network's own tables besides. `options` are what its functions
+    and ingest read of what a deployment says of it. `server_path` is a regular expression of the paths of servers that ask for all
+    of their users from one network address; `refusal_members` are what they look for in each refusal: whoever stands before the
+    API, and refuses in JSON, adds them to a problem's own. `body_table` is the table of its own, with one row for each
+    subscription under `subscription_id`, that dispatch reads for pushes without a body.
     """
 
     tables: tuple[Table, ...] = ()
     secrets: tuple[str, ...] = ()
     routes: tuple[Route, ...] = ()
+    api_routes: tuple[Route, ...] = ()
     request_headers: tuple[str, ...] = ()
+    server_path: str | None = None
+    refusal_members: tuple[tuple[str, str], ...] = ()
     grants: tuple[Grant, ...] = ()
+    ingest_grants: tuple[Grant, ...] = ()
     sends: tuple[Send, ...] = ()
     alarms: tuple[AlarmNeed, ...] = ()
     router: str | None = None
     worker: str | None = None
     nodes: Nodes | None = None
+    options: NetworkOptions | None = None
     body_table: str | None = None
-    commanded: bool = True
+    commanded_by: tuple[Commander, ...] = tuple(Commander)
     hourly: bool = False
 
     @property
@@ -150,7 +178,5 @@ class Needs(NamedTuple):
         """Whether there is a queue of them."""
         return self.worker is not None
 
-    @property
-    def takes_commands(self) -> bool:
-        """Whether ingest and dispatch send any to that queue."""
-        return self.commands and self.commanded
+    def takes_commands_of(self, commander: Commander) -> bool:
+        return self.commands and commander in self.commanded_by

@@ -15,6 +15,7 @@ class NetworkSettings(Settings):
     network: str
     table_prefix: str
     secrets: Json[Mapping[str, str]] = Field(default_factory=dict)
+    envelopes_queue_url: str | None = None
     push_queues: Json[Mapping[Channel, str]] = Field(default_factory=dict)
     command_queue_url: str | None = None
     cleanup_queue_url: str | None = None

@@ -9,7 +9,8 @@ class Order[Body](NamedTuple):
     `body` is the payload's: bytes, or a message where the provider wants one. `push_id` is a UUID. Of several pushes
     with one `collapse_id` a phone shows the latest. `useful_until` and `now` are in UNIX seconds. A `call` rings now or
     never; a `background` push shows nothing. Apple keeps one push for a phone that is offline, so one that is `transient`,
-    as the next one comes by itself, must not take the place of another. `priority` is as in `Payload`.
+    as the next one comes by itself or others matter more, must not take the place of another. `priority` is as in
+    `Payload`.
     """
 
     token: str

@@ -45,14 +45,14 @@ BROKEN = {
 
 
 class Request(NamedTuple):
-    """A POST. Its headers and body hold secrets and are never shown.
+    """A POST, or without a body a GET. Its headers and body hold secrets and are never shown.
 
     `public`, for a host that a client has chosen: no connection is opened to a private IP address.
     """
 
     url: str
     headers: list[str]
-    body: bytes
+    body: bytes | None
     lane: str
     public: bool = False
 
@@ -239,7 +239,10 @@ class _Lane:
         handle = self._idle.pop() if self._idle else self._new_handle()
         handle.setopt(pycurl.URL, request.url)
         handle.setopt(pycurl.HTTPHEADER, request.headers)
-        handle.setopt(pycurl.POSTFIELDS, request.body)
+        if request.body is None:
+            handle.setopt(pycurl.HTTPGET, 1)
+        else:
+            handle.setopt(pycurl.POSTFIELDS, request.body)
         self._travelling[handle] = at
         self.multi.add_handle(handle)
 

@@ -1,14 +1,19 @@
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import boto3
 import pytest
+from botocore.model import OperationModel
 
+from api.networks.zulip.allowances import Allowances
 from api.networks.zulip.bouncer_keys import KeyRing
 from api.networks.zulip.device_quota import DeviceQuota
-from api.networks.zulip.worker import Recent, ZulipWorker
+from api.networks.zulip.settings import ServerPolicy
+from api.networks.zulip.worker import ZulipWorker
+from api.recent import Recent
 from api.worker import ApiWorker
 from clarion.channels import Channel
 from clarion.messages import PushMessage
@@ -17,7 +22,7 @@ from clarion.networks.zulip.needs import BOUNCER_SECRET
 from clarion.networks.zulip.servers import Realm, Server, find_realm, find_server
 from clarion.secrets import Secret
 from tests.events import KeptEvents
-from tests.zulip import KEYS, Clock, ZulipServer, settings_of
+from tests.zulip import KEYS, CallingServer, Clock, settings_of
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +40,20 @@ def clock() -> Clock:
 
 
 @pytest.fixture
+def requests(zulip_worker: ZulipWorker) -> Iterator[Counter[str]]:
+    """How many have been sent to DynamoDB, by operation."""
+    counted = Counter[str]()
+    events = zulip_worker.connection.client.meta.events
+
+    def count(model: OperationModel, **_: Any) -> None:
+        counted[model.name] += 1
+
+    events.register("before-call.dynamodb", count)
+    yield counted
+    events.unregister("before-call.dynamodb", count)
+
+
+@pytest.fixture
 def emitted() -> KeptEvents:
     return KeptEvents()
 
@@ -49,10 +68,10 @@ def push_queues(zulip_worker: ZulipWorker) -> Mapping[Channel, str]:
 @pytest.fixture
 def new_server(
     zulip_worker: ZulipWorker, clock: Clock, emitted: KeptEvents, push_queues: Mapping[Channel, str]
-) -> Callable[..., ZulipServer]:
+) -> Callable[..., CallingServer]:
     """A server that nobody knows yet, at an instance of the router that remembers nothing. Arguments are settings."""
 
-    def make(**settings: Any) -> ZulipServer:
+    def make(**settings: Any) -> CallingServer:
         made = replace(
             zulip_worker,
             settings=zulip_worker.settings.model_copy(update={"push_queues": push_queues, **settings}),
@@ -62,17 +81,24 @@ def new_server(
             servers=Recent(find_server),
             realms=Recent(find_realm),
             device_quota=DeviceQuota(),
+            allowances=Allowances(),
         )
-        return ZulipServer(made, clock)
+        return CallingServer(made, clock)
 
     return make
 
 
 @pytest.fixture
-def known_server(new_server: Callable[..., ZulipServer]) -> Callable[..., ZulipServer]:
+def stranger(new_server: Callable[..., CallingServer]) -> CallingServer:
+    """Where any server may register itself."""
+    return new_server(server_policy=ServerPolicy.OPEN)
+
+
+@pytest.fixture
+def known_server(new_server: Callable[..., CallingServer]) -> Callable[..., CallingServer]:
     """One that is registered, with its realm. Arguments are columns of its row."""
 
-    def make(**columns: Any) -> ZulipServer:
+    def make(**columns: Any) -> CallingServer:
         server = new_server()
         server.admit(**columns)
         return server
@@ -81,7 +107,7 @@ def known_server(new_server: Callable[..., ZulipServer]) -> Callable[..., ZulipS
 
 
 @pytest.fixture
-def server(known_server: Callable[..., ZulipServer]) -> ZulipServer:
+def server(known_server: Callable[..., CallingServer]) -> CallingServer:
     return known_server()
 
 

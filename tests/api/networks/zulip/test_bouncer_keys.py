@@ -97,11 +97,17 @@ def test_all_unknown_keys_together_cost_some_looks_a_minute(keeper: Keeper) -> N
 
 def test_an_unknown_key_costs_one_look_a_minute(keeper: Keeper) -> None:
     unknown = unknown_key()
-    assert [keeper.opens(unknown) for _ in range(5)] == [False] + [None] * 4
+    assert [keeper.opens(unknown) for _ in range(5)] == [False] * 5
     assert keeper.looks == 2
     keeper.seconds = REREAD_SECONDS
-    assert [keeper.opens(unknown) for _ in range(5)] == [False] + [None] * 4
+    assert [keeper.opens(unknown) for _ in range(5)] == [False] * 5
     assert keeper.looks == 3
+
+
+def test_a_key_that_was_looked_for_in_vain_is_refused_whatever_others_are_unknown(keeper: Keeper) -> None:
+    unknown = [unknown_key() for _ in range(REREADS)]
+    assert [keeper.opens(key) for key in unknown] == [False] * REREADS
+    assert [keeper.opens(key) for key in (*unknown, unknown_key())] == [False] * REREADS + [None]
 
 
 def test_a_look_that_fails_is_none(keeper: Keeper) -> None:
@@ -122,4 +128,11 @@ def test_a_retired_key_ends_after_some_minutes(keeper: Keeper) -> None:
     keeper.change(keeper.keys.rotated(NOW).retired(old, NOW))
     assert keeper.opens(old)
     keeper.seconds = MAX_AGE + 1
-    assert not keeper.opens(old)
+    assert keeper.opens(old) is False
+
+
+def test_a_retired_key_is_not_looked_for(keeper: Keeper) -> None:
+    old = keeper.newest
+    keeper.change(keeper.keys.rotated(NOW).retired(old, NOW))
+    assert [keeper.opens(old) for _ in range(2 * REREADS)] == [False] * 2 * REREADS
+    assert keeper.looks == 1

@@ -7,17 +7,17 @@ import pytest
 
 from api.networks.zulip import expired
 from clarion.networks.zulip.servers import Realm, RealmState
-from tests.zulip import ZulipDevice, ZulipServer, android
+from tests.zulip import CallingServer, ZulipDevice, android
 
 
-def dead(server: ZulipServer, *devices: ZulipDevice) -> None:
+def dead(server: CallingServer, *devices: ZulipDevice) -> None:
     tokens = {device.token for device in devices}
     for row in server.rows():
         if row.token in tokens:
             server.kill(row)
 
 
-def test_ended_devices_are_named_as_their_profile_knows_them(server: ZulipServer) -> None:
+def test_ended_devices_are_named_as_their_profile_knows_them(server: CallingServer) -> None:
     shipped, proposed, alive = ZulipDevice(), android(), ZulipDevice()
     assert [server.register(device).status for device in (shipped, alive)] == [200, 200]
     name = server.register_account(proposed, 17)
@@ -32,7 +32,7 @@ def test_ended_devices_are_named_as_their_profile_knows_them(server: ZulipServer
     }
 
 
-def test_one_that_is_revived_is_not_listed(server: ZulipServer) -> None:
+def test_one_that_is_revived_is_not_listed(server: CallingServer) -> None:
     device = ZulipDevice()
     assert server.register(device).status == 200
     dead(server, device)
@@ -41,7 +41,7 @@ def test_one_that_is_revived_is_not_listed(server: ZulipServer) -> None:
     assert server.expired().json["delete_token_ids"] == []
 
 
-def test_pages_follow_each_other_by_their_cursors(server: ZulipServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_follow_each_other_by_their_cursors(server: CallingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expired, "PAGE_DEVICES", 3)
     devices = [ZulipDevice() for _ in range(7)]
     assert {server.register(device).status for device in devices} == {200}
@@ -58,7 +58,7 @@ def test_pages_follow_each_other_by_their_cursors(server: ZulipServer, monkeypat
 
 
 def test_neither_another_realms_nor_another_servers_are_listed(
-    server: ZulipServer, known_server: Callable[..., ZulipServer]
+    server: CallingServer, known_server: Callable[..., CallingServer]
 ) -> None:
     device, other, realm = ZulipDevice(), known_server(), str(uuid4())
     Realm(realm, server_uuid=str(server.uuid), state=RealmState.ACTIVE.value, created_at=0).save()
@@ -70,10 +70,10 @@ def test_neither_another_realms_nor_another_servers_are_listed(
 
 
 @pytest.mark.parametrize("query", [{"cursor": "not one"}, {"realm_uuid": "none"}])
-def test_what_is_no_page(server: ZulipServer, query: dict[str, str]) -> None:
+def test_what_is_no_page(server: CallingServer, query: dict[str, str]) -> None:
     reply = server.expired(**query)
     assert (reply.status, reply.code) == (400, "BAD_REQUEST")
 
 
-def test_a_realm_has_to_be_named(server: ZulipServer) -> None:
+def test_a_realm_has_to_be_named(server: CallingServer) -> None:
     assert server.send("GET", "/push/e2ee/expired").code == "REQUEST_VARIABLE_MISSING"

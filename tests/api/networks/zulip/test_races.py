@@ -17,7 +17,7 @@ from tests.api.test_races import (
     race,
     watched,  # noqa: F401 - a fixture
 )
-from tests.zulip import ZulipDevice, ZulipServer
+from tests.zulip import CallingServer, ZulipDevice
 
 CRASHES = st.lists(st.none() | st.integers(0, 6), min_size=3, max_size=3)
 
@@ -26,7 +26,7 @@ CRASHES = st.lists(st.none() | st.integers(0, 6), min_size=3, max_size=3)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ended=st.booleans(), dies=st.booleans(), crashes=CRASHES, schedule=SCHEDULES)
 def test_a_device_has_one_row_and_its_id(
-    known_server: Callable[..., ZulipServer],
+    known_server: Callable[..., CallingServer],
     ended: bool,
     dies: bool,
     crashes: list[int | None],
@@ -60,12 +60,12 @@ def test_a_device_has_one_row_and_its_id(
     assert [row.status for row in check(server)] == [SubscriptionStatus.ACTIVE]
 
 
-def lived(server: ZulipServer, device: ZulipDevice) -> list[Subscription]:
+def lived(server: CallingServer, device: ZulipDevice) -> list[Subscription]:
     assert server.register(device).status == 200
     return server.rows()
 
 
-def check(server: ZulipServer) -> list[Subscription]:
+def check(server: CallingServer) -> list[Subscription]:
     rows = server.rows()
     assert len(rows) <= 1, "one device has more than one row"
     for row in rows:

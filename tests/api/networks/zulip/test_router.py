@@ -14,21 +14,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.networks.zulip.errors import ZulipCode
-from api.networks.zulip.router import SERVER_CALLS, answer
-from api.networks.zulip.worker import Recent, ZulipWorker
+from api.networks.zulip.router import PUBLIC_CALLS, SERVER_CALLS, answer
+from api.networks.zulip.worker import ZulipWorker
+from api.recent import Recent
 from clarion.networks.needs import Auth
-from clarion.networks.zulip.needs import LEGACY, NEEDS, ROOT
+from clarion.networks.zulip.needs import LEGACY_REFUSED, NEEDS, ROOT, TRANSFER
 from clarion.secrets import OriginSecret, Secret
-from tests.zulip import Clock, ZulipDevice, ZulipServer, new_org_key
+from local.zulip_server import new_org_key
+from tests.zulip import CallingServer, Clock, ZulipDevice
 
 
 def basic(name: object, key: str) -> str:
     return "Basic " + b64encode(f"{name}:{key}".encode()).decode()
 
 
+def routes(auth: Auth) -> set[tuple[str, str]]:
+    return {(route.method, route.path.removeprefix(ROOT)) for route in NEEDS.routes if route.auth is auth}
+
+
 def test_each_route_of_the_network_is_answered() -> None:
-    stated = {(route.method, route.path.removeprefix(ROOT)) for route in NEEDS.routes if route.auth is Auth.SERVER}
-    assert stated == SERVER_CALLS.keys()
+    anything_else = {("GET", "/{proxy+}"), ("POST", "/{proxy+}")}
+    assert routes(Auth.SERVER) == SERVER_CALLS.keys()
+    assert routes(Auth.PUBLIC) == PUBLIC_CALLS.keys() | anything_else
 
 
 @pytest.mark.parametrize("route", sorted(SERVER_CALLS), ids=" ".join)
@@ -44,13 +51,13 @@ def test_each_route_of_the_network_is_answered() -> None:
         "Basic " + b64encode(b"\xff\xff").decode(),
     ],
 )
-def test_only_known_servers_are_answered(server: ZulipServer, route: tuple[str, str], credentials: str) -> None:
+def test_only_known_servers_are_answered(server: CallingServer, route: tuple[str, str], credentials: str) -> None:
     reply = server.send(*route, authorization=credentials)
     assert (reply.status, reply.code) == (401, "INVALID_ZULIP_SERVER")
     assert reply.headers["WWW-Authenticate"].startswith("Basic ")
 
 
-def test_a_servers_key_has_to_be_its_own(server: ZulipServer, known_server: Callable[..., ZulipServer]) -> None:
+def test_a_servers_key_has_to_be_its_own(server: CallingServer, known_server: Callable[..., CallingServer]) -> None:
     assert server.send("GET", "/server/analytics/status").status == 200
     for key in (known_server().key, server.key[:-1], server.key.upper(), ""):
         reply = server.send("GET", "/server/analytics/status", authorization=basic(server.uuid, key))
@@ -58,30 +65,38 @@ def test_a_servers_key_has_to_be_its_own(server: ZulipServer, known_server: Call
     assert server.key not in str(reply.json)
 
 
-@pytest.mark.parametrize("name", LEGACY)
-def test_the_unencrypted_protocol_is_refused_in_zulips_words(server: ZulipServer, name: str) -> None:
+@pytest.mark.parametrize("name", LEGACY_REFUSED)
+def test_the_unencrypted_protocol_is_refused_in_zulips_words(server: CallingServer, name: str) -> None:
     reply = server.post_json(f"/push/{name}", {})
     assert (reply.status, reply.code) == (400, "LEGACY_PUSH_UNSUPPORTED")
     assert "encrypted" in reply.json["msg"]
 
 
+@pytest.mark.parametrize("name", TRANSFER)
+def test_the_transfer_of_a_registration_is_refused_in_zulips_words(stranger: CallingServer, name: str) -> None:
+    form = {"hostname": "chat.example.org", "access_token": "5EC4E7"}
+    reply = stranger.post_form(f"/server/register/{name}", form, authorization="")
+    assert (reply.status, reply.code) == (400, "REGISTRATION_TRANSFER_UNSUPPORTED")
+    assert "ask who runs this service" in reply.json["msg"]
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", ""), ("GET", "/push/e2ee/register"), ("POST", "/server/register/transfer"), ("POST", "/realm/billing")],
+    [("GET", ""), ("GET", "/push/e2ee/register"), ("GET", "/server/register"), ("POST", "/server/billing")],
 )
-def test_what_is_no_route_is_not_found_in_zulips_form(server: ZulipServer, method: str, path: str) -> None:
+def test_what_is_no_route_is_not_found_in_zulips_form(server: CallingServer, method: str, path: str) -> None:
     reply = server.send(method, path)
     assert (reply.status, reply.code, reply.json["result"]) == (404, "NOT_FOUND", "error")
 
 
-def test_a_request_that_is_too_large(server: ZulipServer) -> None:
+def test_a_request_that_is_too_large(server: CallingServer) -> None:
     body = "x" * (server.worker.settings.body_bytes + 1)
     reply = server.send("POST", "/push/e2ee/notify", body)
     assert (reply.status, reply.code) == (413, "REQUEST_TOO_LARGE")
 
 
 @pytest.mark.parametrize("body", [b"\xff", b"a=" + b"%ff", b"&" * 100, b"=", b"%"])
-def test_a_form_of_anything(server: ZulipServer, body: bytes) -> None:
+def test_a_form_of_anything(server: CallingServer, body: bytes) -> None:
     event = {
         "rawPath": f"{ROOT}/push/e2ee/register",
         "headers": {"authorization": basic(server.uuid, server.key)},
@@ -104,19 +119,19 @@ FIELDS = (
 
 
 @pytest.fixture(scope="module")
-def answering(zulip_worker: ZulipWorker) -> ZulipServer:
+def answering(zulip_worker: ZulipWorker) -> CallingServer:
     """A server that is known, for as many examples as there are."""
-    made = ZulipServer(zulip_worker, Clock())
+    made = CallingServer(zulip_worker, Clock())
     made.admit()
     return made
 
 
 @given(
-    st.sampled_from(sorted(SERVER_CALLS.keys() - {("POST", "/server/deactivate")})),
+    st.sampled_from(sorted({*SERVER_CALLS, *PUBLIC_CALLS} - {("POST", "/server/deactivate")})),
     st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=6),
     st.dictionaries(st.sampled_from(("token_id", "device_id", "payload", "http_headers", "fcm_priority")), JSON),
 )
-def test_no_request_makes_it_fail(answering: ZulipServer, route: tuple[str, str], content: Any, push: Any) -> None:
+def test_no_request_makes_it_fail(answering: CallingServer, route: tuple[str, str], content: Any, push: Any) -> None:
     """Each is answered in Zulip's form, and none as if it were the service's fault."""
     method, path = route
     given = {"realm_uuid": str(answering.realm), "push_requests": [push], **content}
@@ -130,7 +145,7 @@ def test_no_request_makes_it_fail(answering: ZulipServer, route: tuple[str, str]
         assert reply.status == 200 or reply.code in ZulipCode.__members__
 
 
-def test_tables_that_do_not_answer_are_the_services_fault(server: ZulipServer) -> None:
+def test_tables_that_do_not_answer_are_the_services_fault(server: CallingServer) -> None:
     def unreachable(_: object) -> None:
         raise EndpointConnectionError(endpoint_url="https://dynamodb.invalid")
 
@@ -140,7 +155,7 @@ def test_tables_that_do_not_answer_are_the_services_fault(server: ZulipServer) -
     assert "Retry-After" in reply.headers
 
 
-def test_only_what_cloudfront_sends_is_answered_where_it_says_so(server: ZulipServer) -> None:
+def test_only_what_cloudfront_sends_is_answered_where_it_says_so(server: CallingServer) -> None:
     text = '{"secret": "' + "s" * 64 + '"}'
     client = boto3.client("secretsmanager")
     client.create_secret(Name="zulip-origin", SecretString=text)
@@ -149,7 +164,7 @@ def test_only_what_cloudfront_sends_is_answered_where_it_says_so(server: ZulipSe
     assert server.send("GET", "/server/analytics/status", x_clarion_origin="s" * 64).status == 200
 
 
-def test_no_refusal_says_what_was_sent(server: ZulipServer) -> None:
+def test_no_refusal_says_what_was_sent(server: CallingServer) -> None:
     device = ZulipDevice("5EC4E7" * 12)
     flawed = device.push()
     flawed["payload"]["encrypted_data"] = "5EC4E7" * 1_000

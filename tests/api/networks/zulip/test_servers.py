@@ -8,16 +8,29 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from api.networks.zulip import servers
+from api import quotas
+from api.networks.zulip import analytics, servers
+from api.networks.zulip.servers import OF_ADDRESS, OF_ALL
 from api.networks.zulip.settings import ServerPolicy
-from api.networks.zulip.worker import KEPT_SECONDS, Recent
-from clarion.networks.zulip.servers import Realm, RealmState, Server, ServerState, find_server, has_key, key_hash
-from tests.zulip import Clock, Reply, ZulipDevice, ZulipServer, new_org_key
+from api.quotas import Rate
+from api.recent import KEPT_SECONDS, Recent
+from clarion.networks.zulip.servers import (
+    FORMER_KEY_MS,
+    Realm,
+    RealmState,
+    Server,
+    ServerState,
+    find_server,
+    has_key,
+    key_hash,
+)
+from local.zulip_server import new_org_key
+from tests.zulip import CallingServer, Clock, Reply, ZulipDevice
 
-type NewServer = Callable[..., ZulipServer]
+type NewServer = Callable[..., CallingServer]
 
 
-def join(server: ZulipServer, **changes: Any) -> Reply:
+def join(server: CallingServer, **changes: Any) -> Reply:
     """As `manage.py register_server` does."""
     form = {
         "zulip_org_id": str(server.uuid),
@@ -28,7 +41,7 @@ def join(server: ZulipServer, **changes: Any) -> Reply:
     return server.post_form("/server/register", form, authorization="")
 
 
-def report(server: ZulipServer, **changes: Any) -> Reply:
+def report(server: CallingServer, **changes: Any) -> Reply:
     """As a server's hourly job does; each field is JSON."""
     content = {
         "realm_counts": [],
@@ -42,7 +55,7 @@ def report(server: ZulipServer, **changes: Any) -> Reply:
     return server.post_form("/server/analytics", {name: json.dumps(value) for name, value in content.items()})
 
 
-def realm_json(server: ZulipServer, **changes: Any) -> dict[str, Any]:
+def realm_json(server: CallingServer, **changes: Any) -> dict[str, Any]:
     return {
         "id": 2,
         "uuid": str(server.realm),
@@ -58,14 +71,8 @@ def realm_json(server: ZulipServer, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-@pytest.fixture
-def stranger(new_server: NewServer) -> ZulipServer:
-    """Where any server may register itself."""
-    return new_server(server_policy=ServerPolicy.OPEN)
-
-
 class TestRegistration:
-    def test_a_server_registers_itself_then_its_realms_then_devices(self, stranger: ZulipServer) -> None:
+    def test_a_server_registers_itself_then_its_realms_then_devices(self, stranger: CallingServer) -> None:
         assert join(stranger).json == {"result": "success", "msg": "", "created": True}
         status = stranger.send("GET", "/server/analytics/status").json
         assert {status[f"last_{name}_id"] for name in ("realm_count", "installation_count", "realmauditlog")} == {0}
@@ -75,54 +82,52 @@ class TestRegistration:
         }
         assert stranger.register(ZulipDevice()).status == 200
 
-    def test_its_key_is_kept_as_a_hash(self, stranger: ZulipServer) -> None:
+    def test_its_key_is_kept_as_a_hash(self, stranger: CallingServer) -> None:
         assert join(stranger).status == 200
         row = Server.get(str(stranger.uuid))
         assert row.key_hash == key_hash(stranger.key)
         assert (row.state, row.hostname, row.contact_email) == ("active", "chat.example.org", "admin@example.org")
         assert stranger.key not in repr(row.attribute_values)
 
-    def test_again_it_changes_what_it_says(self, stranger: ZulipServer) -> None:
+    def test_again_it_changes_what_it_says(self, stranger: CallingServer) -> None:
         assert join(stranger).status == 200
         created_at = Server.get(str(stranger.uuid)).created_at
         assert join(stranger, hostname="new.example.org:8443").json["created"] is False
         row = Server.get(str(stranger.uuid))
         assert (row.hostname, row.created_at) == ("new.example.org:8443", created_at)
 
-    def test_it_rotates_its_key(self, stranger: ZulipServer) -> None:
-        assert join(stranger).status == 200
-        assert stranger.send("GET", "/server/analytics/status").status == 200
-        old, stranger.key = stranger.key, new_org_key()
-        assert join(stranger, zulip_org_key=old, new_org_key=stranger.key).json["created"] is False
-        assert stranger.send("GET", "/server/analytics/status").status == 200, "its new key is not known yet"
-        assert join(stranger, zulip_org_key=old).code == "INVALID_ZULIP_SERVER"
-
-    def test_nobody_takes_over_a_servers_uuid(self, stranger: ZulipServer) -> None:
+    def test_nobody_takes_over_a_servers_uuid(self, stranger: CallingServer) -> None:
         assert join(stranger).status == 200
         reply = join(stranger, zulip_org_key=new_org_key(), hostname="evil.example.org")
         assert (reply.status, reply.code) == (401, "INVALID_ZULIP_SERVER")
         assert Server.get(str(stranger.uuid)).hostname == "chat.example.org"
 
-    def test_by_invitation_only_who_is_invited(self, new_server: NewServer) -> None:
+    def test_by_invitation_only_whom_the_operator_has_added(self, new_server: NewServer) -> None:
         server = new_server()
         assert join(server).code == "INVALID_ZULIP_SERVER"
         assert find_server(server.uuid) is None
-        Server(str(server.uuid), state=ServerState.INVITED.value, created_at=0).save()
-        assert server.send("GET", "/server/analytics/status").code == "INVALID_ZULIP_SERVER", "it has no key yet"
-        assert join(server).json["created"] is True
-        assert server.send("GET", "/server/analytics/status").status == 200
+        server.admit()
+        assert join(server).json["created"] is False, "it is no news"
+        assert Server.get(str(server.uuid)).hostname == "chat.example.org"
 
-    def test_an_invitation_may_be_for_one_key_alone(self, new_server: NewServer) -> None:
-        server = new_server()
-        hashed = key_hash(server.key)
-        Server(str(server.uuid), key_hash=hashed, state=ServerState.INVITED.value, created_at=0).save()
-        assert join(server, zulip_org_key=new_org_key()).status == 401
-        assert server.send("GET", "/server/analytics/status").code == "INVALID_ZULIP_SERVER", "it has not registered"
-        assert join(server).status == 200
+    @pytest.mark.parametrize("state", ServerState)
+    def test_who_is_refused_does_not_learn_which_servers_are_known(
+        self, new_server: NewServer, state: ServerState
+    ) -> None:
+        unknown, known = join(new_server()), new_server()
+        known.admit(state=state.value)
+        refused = join(known, zulip_org_key=new_org_key())
+        assert (refused.status, refused.headers, refused.json) == (401, unknown.headers, unknown.json)
+        assert unknown.status == 401
+
+    def test_a_new_server_is_known_by_the_key_that_it_has(self, stranger: CallingServer) -> None:
+        """`manage.py register_server --rotate-key` keeps its old key where the server was not known."""
+        assert join(stranger, new_org_key=new_org_key()).json["created"] is True
+        assert stranger.send("GET", "/server/analytics/status").status == 200
 
     @pytest.mark.parametrize("known", [True, False])
     def test_it_undoes_nothing_that_the_operator_does_meanwhile(
-        self, stranger: ZulipServer, monkeypatch: pytest.MonkeyPatch, *, known: bool
+        self, stranger: CallingServer, monkeypatch: pytest.MonkeyPatch, *, known: bool
     ) -> None:
         if known:
             stranger.admit()
@@ -151,21 +156,83 @@ class TestRegistration:
             {"contact_email": "a b@example.org"},
         ],
     )
-    def test_what_is_no_registration(self, stranger: ZulipServer, changes: dict[str, str]) -> None:
+    def test_what_is_no_registration(self, stranger: CallingServer, changes: dict[str, str]) -> None:
         reply = join(stranger, **changes)
         assert (reply.status, reply.code) == (400, "BAD_REQUEST")
         assert not any(value in reply.json["msg"] for value in changes.values())
 
-    def test_it_is_throttled_for_all_together(self, stranger: ZulipServer, clock: Clock) -> None:
+    def test_new_servers_are_limited_by_the_address_that_they_come_from(
+        self, stranger: CallingServer, new_server: NewServer
+    ) -> None:
+        replies = [join(stranger, zulip_org_id=str(uuid4())) for _ in range(OF_ADDRESS.limit + 1)]
+        assert [reply.status for reply in replies] == [200] * OF_ADDRESS.limit + [429]
+        assert int(replies[-1].headers["Retry-After"]) > 0
+        assert join(new_server(server_policy=ServerPolicy.OPEN)).status == 200, "it comes from elsewhere"
+
+    def test_new_servers_are_limited_for_all_together(self, new_server: NewServer, clock: Clock) -> None:
         clock.pass_seconds(3_600)
-        replies = [join(stranger) for _ in range(61)]
-        assert [reply.status for reply in replies] == [200] * 60 + [429]
-        assert "Retry-After" in replies[-1].headers
-        clock.pass_seconds(60)
+        replies = [join(new_server(server_policy=ServerPolicy.OPEN)) for _ in range(OF_ALL.limit + 1)]
+        assert [reply.status for reply in replies] == [200] * OF_ALL.limit + [429]
+
+    def test_a_server_that_is_known_needs_no_share_of_what_new_ones_use_up(
+        self, stranger: CallingServer, clock: Clock
+    ) -> None:
+        stranger.admit()
+        clock.pass_seconds(7_200)
+        for name in ("zulip_servers", f"zulip_servers:{stranger.address}"):
+            quotas.require(name, Rate(1, OF_ALL.seconds), clock(), "used up")
+        assert [join(stranger).status for _ in range(OF_ADDRESS.limit + 1)] == [200] * (OF_ADDRESS.limit + 1)
+
+
+class TestRotationOfItsKey:
+    @pytest.fixture
+    def new_key(self, server: CallingServer) -> str:
+        """What `manage.py register_server --rotate-key` has just sent."""
+        key = new_org_key()
+        assert join(server, new_org_key=key).json["created"] is False
+        return key
+
+    def test_it_reports_by_the_former_key_before_it_keeps_the_new_one(
+        self, server: CallingServer, new_key: str
+    ) -> None:
+        assert (server.send("GET", "/server/analytics/status").status, report(server).status) == (200, 200)
+        server.key = new_key
+        assert server.send("GET", "/server/analytics/status").status == 200
+
+    def test_the_former_key_ends_after_ten_minutes(self, server: CallingServer, clock: Clock, new_key: str) -> None:
+        server.worker = replace(server.worker, servers=Recent(find_server))
+        clock.now += FORMER_KEY_MS - 1
+        assert server.send("GET", "/server/analytics/status").status == 200
+        clock.now += 1
+        assert server.send("GET", "/server/analytics/status").code == "INVALID_ZULIP_SERVER"
+        assert join(server).code == "INVALID_ZULIP_SERVER"
+        server.key = new_key
+        assert server.send("GET", "/server/analytics/status").status == 200
+
+    @pytest.mark.parametrize("replaced_again", [True, False])
+    def test_a_server_whose_answer_was_lost_registers_by_the_key_that_it_has(
+        self, server: CallingServer, clock: Clock, new_key: str, *, replaced_again: bool
+    ) -> None:
+        kept = new_org_key() if replaced_again else server.key
+        assert join(server, **({"new_org_key": kept} if replaced_again else {})).status == 200
+        clock.now += FORMER_KEY_MS
+        server.key = kept
+        assert server.send("GET", "/server/analytics/status").status == 200
+        server.key = new_key
+        assert server.send("GET", "/server/analytics/status").status == 401
+
+    @pytest.mark.parametrize("remembered", [True, False])
+    def test_the_former_key_deactivates_nothing(self, server: CallingServer, *, remembered: bool) -> None:
+        if remembered:
+            assert server.send("GET", "/server/analytics/status").status == 200
+        assert join(server, new_org_key=new_org_key()).status == 200
+        reply = server.post_json("/server/deactivate", {})
+        assert (reply.status, reply.code) == (401, "INVALID_ZULIP_SERVER")
+        assert Server.get(str(server.uuid)).state == ServerState.ACTIVE
 
 
 class TestDeactivation:
-    def test_it_ends_the_servers_calls(self, server: ZulipServer) -> None:
+    def test_it_ends_the_servers_calls(self, server: CallingServer) -> None:
         assert server.post_json("/server/deactivate", {}).json == {"result": "success", "msg": ""}
         forgetful = Recent(find_server)
         server.worker = replace(server.worker, servers=forgetful)
@@ -173,14 +240,7 @@ class TestDeactivation:
         assert (reply.status, reply.code) == (401, "REALM_DEACTIVATED")
         assert join(server).code == "REALM_DEACTIVATED"
 
-    def test_a_replaced_key_that_is_remembered_deactivates_nothing(self, server: ZulipServer) -> None:
-        assert server.send("GET", "/server/analytics/status").status == 200
-        assert join(server, new_org_key=new_org_key()).status == 200
-        reply = server.post_json("/server/deactivate", {})
-        assert (reply.status, reply.code) == (401, "INVALID_ZULIP_SERVER")
-        assert Server.get(str(server.uuid)).state == ServerState.ACTIVE
-
-    def test_what_is_remembered_of_a_server_is_not_for_long(self, server: ZulipServer) -> None:
+    def test_what_is_remembered_of_a_server_is_not_for_long(self, server: CallingServer) -> None:
         seconds = 0.0
         server.worker = replace(server.worker, servers=Recent(find_server, lambda: seconds))
         assert server.send("GET", "/server/analytics/status").status == 200
@@ -192,11 +252,10 @@ class TestDeactivation:
 
 
 class TestReport:
-    def test_it_need_not_be_repeated(self, server: ZulipServer) -> None:
+    def test_it_need_not_be_repeated(self, server: CallingServer) -> None:
         rows = [{"id": number, "property": "messages_sent:is_bot:hour", "value": 1} for number in (4, 7)]
         assert report(server, realm_counts=rows, realmauditlog_rows=rows[:1]).status == 200
         assert report(server, realm_counts=rows[:1]).status == 200
-        server.worker = replace(server.worker, servers=Recent(find_server))
         assert server.send("GET", "/server/analytics/status").json == {
             "result": "success",
             "msg": "",
@@ -205,11 +264,24 @@ class TestReport:
             "last_realmauditlog_id": 4,
         }
 
-    def test_older_servers_say_nothing_of_their_realms(self, server: ZulipServer) -> None:
+    def test_a_report_that_is_overtaken_sets_nothing_back(
+        self, server: CallingServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def then_further(server_uuid: UUID) -> Server | None:
+            found = find_server(server_uuid)
+            Server(str(server_uuid)).update([Server.last_realm_count_id.set(9)])
+            return found
+
+        monkeypatch.setattr(analytics, "find_server", then_further)
+        assert report(server, realm_counts=[{"id": 7}], installation_counts=[{"id": 3}]).status == 200
+        row = Server.get(str(server.uuid))
+        assert (row.last_realm_count_id, row.last_installation_count_id) == (9, 0)
+
+    def test_older_servers_say_nothing_of_their_realms(self, server: CallingServer) -> None:
         form = {"realm_counts": "[]", "installation_counts": "[]"}
         assert server.post_form("/server/analytics", form).json["realms"] == {}
 
-    def test_a_deactivated_realm_is_not_pushed_to(self, server: ZulipServer) -> None:
+    def test_a_deactivated_realm_is_not_pushed_to(self, server: CallingServer) -> None:
         answered = report(server, realms=[realm_json(server, deactivated=True)]).json["realms"]
         assert answered[str(server.realm)]["can_push"] is False
         assert server.notify().code == "PUSH_NOTIFICATIONS_DISALLOWED"
@@ -217,7 +289,7 @@ class TestReport:
         assert server.notify().status == 200, "it is active again"
 
     @pytest.mark.parametrize("deactivated", [True, False])
-    def test_a_realm_that_the_operator_refuses_stays_refused(self, server: ZulipServer, *, deactivated: bool) -> None:
+    def test_a_realm_that_the_operator_refuses_stays_refused(self, server: CallingServer, *, deactivated: bool) -> None:
         row = Realm(str(server.realm))
         row.update([Realm.state.set(RealmState.REFUSED.value)])
         reply = report(server, realms=[realm_json(server, host="new.example.org", deactivated=deactivated)])
@@ -226,30 +298,83 @@ class TestReport:
         assert row.state == RealmState.REFUSED
         assert server.notify().code == "PUSH_NOTIFICATIONS_DISALLOWED"
 
-    def test_another_servers_realm_is_refused_with_all_of_the_report(
-        self, server: ZulipServer, known_server: NewServer
+    def test_another_servers_realm_is_refused_by_name_and_all_else_is_taken(
+        self, server: CallingServer, known_server: NewServer
     ) -> None:
         other, new = known_server(), str(uuid4())
-        realms = [realm_json(server, uuid=new), realm_json(server, uuid=str(other.realm))]
-        reply = report(server, realms=realms)
-        assert (reply.status, reply.code) == (400, "BAD_REQUEST")
+        realms = [
+            realm_json(server, uuid=str(other.realm)),
+            realm_json(server, uuid=new),
+            realm_json(server, host="new.example.org"),
+        ]
+        reply = report(server, realms=realms, realm_counts=[{"id": 4}])
+        assert (reply.status, reply.code, reply.json["realm_uuids"]) == (400, "BAD_REQUEST", [str(other.realm)])
+        assert reply.json["msg"].startswith(f"Duplicate registration detected: {other.realm}")
         assert Realm.get(str(other.realm)).server_uuid == str(other.uuid)
-        assert not list(Realm.batch_get([new]))
+        assert Realm.get(new).server_uuid == str(server.uuid)
+        assert Realm.get(str(server.realm)).host == "new.example.org"
+        assert Server.get(str(server.uuid)).last_realm_count_id == 4
 
-    def test_nothing_is_written_for_what_has_not_changed(self, server: ZulipServer) -> None:
+    def test_a_server_claims_no_more_realms_than_it_may(self, known_server: NewServer) -> None:
+        server = known_server(realms_most=2)
+        new = [str(uuid4()) for _ in range(3)]
+
+        def pushed_to() -> list[bool]:
+            answered = report(server, realms=[realm_json(server, uuid=each) for each in new]).json["realms"]
+            return [answered[each]["can_push"] for each in new]
+
+        assert pushed_to() == [True, True, False]
+        assert not list(Realm.batch_get(new[2:]))
+        Server(str(server.uuid)).update([Server.realms_most.set(3)])
+        assert pushed_to() == [True, True, True]
+        assert Server.get(str(server.uuid)).realms_claimed == 3
+
+    def test_reports_at_once_claim_no_more_either(
+        self, known_server: NewServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The other report is handled once this one has read how many realms there are."""
+        server, new = known_server(realms_most=1), str(uuid4())
+
+        def then_full(server_uuid: UUID) -> Server | None:
+            found = find_server(server_uuid)
+            Server(str(server_uuid)).update([Server.realms_claimed.add(1)])
+            return found
+
+        monkeypatch.setattr(analytics, "find_server", then_full)
+        assert report(server, realms=[realm_json(server, uuid=new)]).status == 503
+        assert not list(Realm.batch_get([new]))
+        assert Server.get(str(server.uuid)).realms_claimed == 1
+
+    def test_a_realm_that_another_server_claims_meanwhile_is_not_counted(
+        self, server: CallingServer, known_server: NewServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        other, new = known_server(), str(uuid4())
+
+        def then_claimed(server_uuid: UUID) -> Server | None:
+            Realm(new, server_uuid=str(other.uuid), state=RealmState.ACTIVE.value, created_at=0).save()
+            return find_server(server_uuid)
+
+        monkeypatch.setattr(analytics, "find_server", then_claimed)
+        assert report(server, realms=[realm_json(server, uuid=new)]).status == 503
+        assert Realm.get(new).server_uuid == str(other.uuid)
+        assert Server.get(str(server.uuid)).realms_claimed == 0
+
+    def test_nothing_is_written_for_what_has_not_changed(self, server: CallingServer) -> None:
         assert report(server).status == 200
         row = Realm.get(str(server.realm))
         row.update([Realm.created_at.set(5)])
         assert report(server).status == 200
         assert (row.state, Realm.get(str(server.realm)).created_at) == (RealmState.ACTIVE, 5)
 
+    def test_what_is_no_report_is_named(self, server: CallingServer) -> None:
+        assert report(server, realms=[{"host": "a"}]).json["msg"] == "realms[0].uuid: Field required"
+
     @pytest.mark.parametrize(
         "changes", [{"realms": [{"uuid": "none"}]}, {"realms": {}}, {"realm_counts": [{"id": -1}]}, {"realm_counts": 1}]
     )
-    def test_what_is_no_report(self, server: ZulipServer, changes: dict[str, Any]) -> None:
+    def test_what_is_no_report(self, server: CallingServer, changes: dict[str, Any]) -> None:
         assert report(server, **changes).code == "BAD_REQUEST"
 
 
-def test_no_key_is_that_of_a_server_without_one() -> None:
-    assert not has_key(None, new_org_key())
-    assert not has_key(Server("", state=ServerState.INVITED.value), new_org_key())
+def test_no_key_is_that_of_an_unknown_server() -> None:
+    assert not has_key(None, new_org_key(), 0)

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, TypeGuard
 
 from clarion.networks.walletconnect import did
 from clarion.networks.walletconnect.did import KeyType, MalformedDid
+from clarion.networks.walletconnect.tags import ActName
 
 type Profile = Literal["document", "shipped"]
 type ClaimCheck = Callable[[object], bool]
@@ -83,10 +84,10 @@ _is_signing_key = _is_did(lambda text: did.key_of(text, KeyType.ED25519))
 _is_agreement_key = _is_did(lambda text: did.key_of(text, KeyType.X25519))
 
 _BETWEEN_KEYS = {"ksu": is_text, "app": _is_domain, "aud": _is_signing_key}
-_DOCUMENT = {
-    "notify_subscription": Act(DOCUMENT_REQUEST, {**_BETWEEN_KEYS, "sub": _is_account, "scp": is_text}),
-    "notify_subscription_response": Act(LONG, {**_BETWEEN_KEYS, "sub": _is_agreement_key}),
-    "notify_message": Act(
+_DOCUMENT: Mapping[str, Act] = {
+    ActName.SUBSCRIPTION: Act(DOCUMENT_REQUEST, {**_BETWEEN_KEYS, "sub": _is_account, "scp": is_text}),
+    ActName.SUBSCRIPTION_RESPONSE: Act(LONG, {**_BETWEEN_KEYS, "sub": _is_agreement_key}),
+    ActName.MESSAGE: Act(
         LONG,
         {
             **_BETWEEN_KEYS,
@@ -95,21 +96,21 @@ _DOCUMENT = {
             "msg": _has_texts("title", "body", "icon", "url", "type"),
         },
     ),
-    "notify_receipt": Act(LONG, {**_BETWEEN_KEYS, "sub": _is_hash}),
-    "notify_update": Act(DOCUMENT_REQUEST, {**_BETWEEN_KEYS, "sub": _is_account, "scp": is_text}),
-    "notify_update_response": Act(LONG, {**_BETWEEN_KEYS, "sub": _is_hash}),
-    "notify_delete": Act(LONG, {**_BETWEEN_KEYS, "sub": is_text}),
-    "notify_delete_response": Act(LONG, {**_BETWEEN_KEYS, "sub": _is_hash}),
+    ActName.RECEIPT: Act(LONG, {**_BETWEEN_KEYS, "sub": _is_hash}),
+    ActName.UPDATE: Act(DOCUMENT_REQUEST, {**_BETWEEN_KEYS, "sub": _is_account, "scp": is_text}),
+    ActName.UPDATE_RESPONSE: Act(LONG, {**_BETWEEN_KEYS, "sub": _is_hash}),
+    ActName.DELETE: Act(LONG, {**_BETWEEN_KEYS, "sub": is_text}),
+    ActName.DELETE_RESPONSE: Act(LONG, {**_BETWEEN_KEYS, "sub": _is_hash}),
 }
 
 _OF_ACCOUNT = {"aud": _is_signing_key, "sub": _is_account, "mjv": _optional(is_text)}
 _BY_WALLET = {**_OF_ACCOUNT, "ksu": is_text, "app": _is_domain}
 _BY_DAPP = {**_OF_ACCOUNT, "app": _is_domain}
-_SHIPPED = {
-    "notify_subscription": Act(SHORT, {**_BY_WALLET, "scp": is_text}),
-    "notify_subscription_response": Act(LONG, {**_BY_DAPP, "sbs": _is_list}),
+_SHIPPED: Mapping[str, Act] = {
+    ActName.SUBSCRIPTION: Act(SHORT, {**_BY_WALLET, "scp": is_text}),
+    ActName.SUBSCRIPTION_RESPONSE: Act(LONG, {**_BY_DAPP, "sbs": _is_list}),
     # The one that has no audience.
-    "notify_message": Act(
+    ActName.MESSAGE: Act(
         LONG,
         {
             "sub": _is_account,
@@ -118,23 +119,23 @@ _SHIPPED = {
             "mjv": _optional(is_text),
         },
     ),
-    "notify_message_response": Act(LONG, _BY_WALLET),
-    "notify_delete": Act(LONG, _BY_WALLET),
-    "notify_delete_response": Act(LONG, {**_BY_DAPP, "sbs": _is_list}),
-    "notify_update": Act(SHORT, {**_BY_WALLET, "scp": is_text}),
-    "notify_update_response": Act(LONG, {**_BY_DAPP, "sbs": _is_list}),
-    "notify_watch_subscriptions": Act(SHORT, {**_BY_WALLET, "app": _optional(_is_domain)}),
-    "notify_watch_subscriptions_response": Act(SHORT, {**_OF_ACCOUNT, "sbs": _is_list}),
-    "notify_subscriptions_changed": Act(SHORT, {**_OF_ACCOUNT, "sbs": _is_list}),
-    "notify_subscriptions_changed_response": Act(SHORT, {**_OF_ACCOUNT, "ksu": is_text}),
-    "notify_get_notifications": Act(
+    ActName.MESSAGE_RESPONSE: Act(LONG, _BY_WALLET),
+    ActName.DELETE: Act(LONG, _BY_WALLET),
+    ActName.DELETE_RESPONSE: Act(LONG, {**_BY_DAPP, "sbs": _is_list}),
+    ActName.UPDATE: Act(SHORT, {**_BY_WALLET, "scp": is_text}),
+    ActName.UPDATE_RESPONSE: Act(LONG, {**_BY_DAPP, "sbs": _is_list}),
+    ActName.WATCH_SUBSCRIPTIONS: Act(SHORT, {**_BY_WALLET, "app": _optional(_is_domain)}),
+    ActName.WATCH_SUBSCRIPTIONS_RESPONSE: Act(SHORT, {**_OF_ACCOUNT, "sbs": _is_list}),
+    ActName.SUBSCRIPTIONS_CHANGED: Act(SHORT, {**_OF_ACCOUNT, "sbs": _is_list}),
+    ActName.SUBSCRIPTIONS_CHANGED_RESPONSE: Act(SHORT, {**_OF_ACCOUNT, "ksu": is_text}),
+    ActName.GET_NOTIFICATIONS: Act(
         SHORT, {**_BY_WALLET, "lmt": _is_limit, "aft": _optional(is_text), "urf": _optional(_is_flag)}
     ),
-    "notify_get_notifications_response": Act(
+    ActName.GET_NOTIFICATIONS_RESPONSE: Act(
         SHORT, {**_BY_DAPP, "nfs": _is_list, "mre": _is_flag, "mur": _optional(_is_flag)}
     ),
-    "notify_mark_notifications_as_read": Act(SHORT, {**_BY_WALLET, "all": _is_flag, "ids": _optional(_are_ids)}),
-    "notify_mark_notifications_as_read_response": Act(SHORT, _BY_DAPP),
+    ActName.MARK_NOTIFICATIONS_AS_READ: Act(SHORT, {**_BY_WALLET, "all": _is_flag, "ids": _optional(_are_ids)}),
+    ActName.MARK_NOTIFICATIONS_AS_READ_RESPONSE: Act(SHORT, _BY_DAPP),
 }
 
 ACTS: Mapping[Profile, Mapping[str, Act]] = {"document": _DOCUMENT, "shipped": _SHIPPED}

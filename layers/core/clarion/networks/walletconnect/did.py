@@ -12,6 +12,9 @@ Each is read in the one spelling that is written here: two that differ are two p
 import re
 from enum import Enum
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
 from clarion.networks.walletconnect.ethereum import checksummed
 
 KEY_BYTES = 32
@@ -40,6 +43,12 @@ def key_did(key: bytes, key_type: KeyType) -> str:
         number, digit = divmod(number, len(_BASE58))
         digits = _BASE58[digit] + digits
     return _KEY + digits
+
+
+def public_did(private_key: Ed25519PrivateKey | X25519PrivateKey) -> str:
+    """The did:key of its public key."""
+    key_type = KeyType.ED25519 if isinstance(private_key, Ed25519PrivateKey) else KeyType.X25519
+    return key_did(private_key.public_key().public_bytes_raw(), key_type)
 
 
 def key_of(did: str, key_type: KeyType) -> bytes:

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from clarion.networks import Malformed
+from clarion.networks.walletconnect.did import KEY_BYTES
 
-KEY_BYTES = 32
 NONCE_BYTES = 12
 _TYPE_0, _TYPE_1 = b"\0", b"\1"
 
@@ -33,10 +33,11 @@ class UnreadableEnvelope(Malformed):
 
 @dataclass(frozen=True)
 class FirstMessage:
-    """What was in an envelope of type 1. `key` is the agreed one, under which the answer goes."""
+    """What was in an envelope of type 1. `key` is the agreed one, under which the answer goes; `sender` a public key."""
 
     content: bytes = field(repr=False)
     key: bytes = field(repr=False)
+    sender: bytes = field(repr=False)
 
 
 def topic_of(key: bytes) -> str:
@@ -68,18 +69,22 @@ def open_sealed(message: str, key: bytes) -> bytes:
 def open_first(message: str, private_key: X25519PrivateKey) -> FirstMessage:
     """The content of an envelope of type 1, for the key that `private_key` belongs to. Raises `UnreadableEnvelope`."""
     rest = _without_type(message, _TYPE_1)
+    sender, sealed = rest[:KEY_BYTES], rest[KEY_BYTES:]
     try:
-        key = agreed_key(private_key, rest[:KEY_BYTES])
+        key = agreed_key(private_key, sender)
     except ValueError:
         raise UnreadableEnvelope("no key can be agreed on") from None
-    return FirstMessage(_decrypted(rest[KEY_BYTES:], key), key)
+    return FirstMessage(_decrypted(sealed, key), key, sender)
 
 
 def _without_type(message: str, expected: bytes) -> bytes:
+    """Each envelope has one text: a message is known again by its own."""
     try:
         raw = b64decode(message, validate=True)
     except ValueError:
         raise UnreadableEnvelope("not base64") from None
+    if b64encode(raw).decode() != message:
+        raise UnreadableEnvelope("not base64 as it is written")
     if not raw.startswith(expected):
         raise UnreadableEnvelope("not of this type")
     return raw[1:]

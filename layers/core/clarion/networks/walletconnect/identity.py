@@ -9,7 +9,7 @@ https://github.com/WalletConnect/notify-server/blob/main/src/auth.rs
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Literal
@@ -72,10 +72,14 @@ class InvalidCacao(ValueError):  # noqa: N818 - it names what was received, as `
 
 @dataclass(frozen=True)
 class Identity:
-    """`account` is `eip155:<chain>:<address>`. `app` is the domain of the only app to sign for, None for any."""
+    """`account` is `eip155:<chain>:<address>`. `app` is the domain of the only app to sign for, None for any.
+
+    `until` is when it ends, in UNIX seconds, if it does; whom it names doesn't depend on that.
+    """
 
     account: str
     app: str | None
+    until: int | None = field(default=None, compare=False)
 
 
 class _Strict(BaseModel):
@@ -111,8 +115,9 @@ def check_cacao(cacao: Mapping[str, object], *, identity_public_key: str, subjec
     _require(payload.iss == subject, CacaoFlaw.ACCOUNT_MISMATCH)
     at = datetime.fromtimestamp(now, UTC)
     _require(payload.nbf is None or instant_of(payload.nbf) <= at, CacaoFlaw.NOT_YET_VALID)
-    _require(payload.exp is None or instant_of(payload.exp) > at, CacaoFlaw.EXPIRED)
-    return Identity(account, app)
+    end = None if payload.exp is None else instant_of(payload.exp)
+    _require(end is None or end > at, CacaoFlaw.EXPIRED)
+    return Identity(account, app, None if end is None else int(end.timestamp()))
 
 
 def _read(cacao: Mapping[str, object]) -> _Cacao:

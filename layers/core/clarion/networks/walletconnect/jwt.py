@@ -2,9 +2,9 @@
 
     {"alg":"EdDSA","typ":"JWT"} . {"iat":…,"exp":…,"iss":"did:key:z6Mk…","act":"notify_subscription",…} . signature
 
-A token says itself by which key it is signed; whose key that is, its CACAO says (`identity`). What differs from the
+The claim `iss` names the key that signs; the key's CACAO names the account (`identity`). A token that differs from the
 product document in any way is refused, also where the deployed server lets it pass: an audience or a lifetime that is
-not the stated one, a base64 with padding or bits to spare. What has expired is to be ignored as if never received.
+not the stated one, a base64 with padding or bits to spare. An expired request is not answered.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from clarion import base64url, compact_json
 from clarion.networks.walletconnect.acts import ACTS, ClaimCheck, Profile, is_integer, is_text
-from clarion.networks.walletconnect.did import KeyType, MalformedDid, key_did, key_of
+from clarion.networks.walletconnect.did import KeyType, MalformedDid, key_of, public_did
 
 ALGORITHM = "EdDSA"
 HEADER = {"alg": ALGORITHM, "typ": "JWT"}
@@ -77,9 +77,13 @@ def verify(  # noqa: PLR0913 - each by name
 
 def issue(key: Ed25519PrivateKey, claims: Mapping[str, object], *, act: str, now: int, profile: Profile) -> str:
     """A token that `verify` takes from `now` on; `claims` are the act's but for `iat`, `exp`, `iss` and `act`."""
-    issuer = key_did(key.public_key().public_bytes_raw(), KeyType.ED25519)
-    shared = {"iat": now, "exp": now + ACTS[profile][act].ttl, "iss": issuer, "act": act}
-    signed = f"{_encoded(HEADER)}.{_encoded({**claims, **shared})}"
+    lifetime = {"iat": now, "exp": now + ACTS[profile][act].ttl}
+    return sign(key, {**claims, **lifetime, "iss": public_did(key), "act": act})
+
+
+def sign(key: Ed25519PrivateKey, claims: Mapping[str, object]) -> str:
+    """A token with these claims, whatever they are."""
+    signed = f"{_encoded(HEADER)}.{_encoded(claims)}"
     return f"{signed}.{base64url.encode(key.sign(signed.encode()))}"
 
 

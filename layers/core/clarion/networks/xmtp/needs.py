@@ -63,6 +63,6 @@ NEEDS = Needs(
         examples=("https://one.node.invalid", "https://two.node.invalid"),
         budget=NodeBudget(message_bytes=2 * _MIB, bytes_per_second=4 * _MIB),
     ),
-    commanded=False,
+    commanded_by=(),
     hourly=True,
 )

@@ -23,6 +23,8 @@ KEY_PREFIX_BYTES = 8
 ID_RANGE = range(-(1 << 63), 1 << 64)
 """Of `token_id` and `push_account_id`: 64 bits, which are signed to Zulip, but not to each client."""
 NUMBER_BYTES = 9
+LATEST = (1 << 64) - 1
+"""The latest `sealed_at` that is told from earlier ones."""
 _DOMAIN = b"clarion zulip device\0"
 _PACKED = struct.Struct(f">B16s{NUMBER_BYTES}s{KEY_PREFIX_BYTES}sQ")
 
@@ -39,7 +41,7 @@ class DeviceData:
     """`number` is the `token_id` of a shipped registration, the `push_account_id` of a proposed one.
 
     `key_prefix` is the beginning of the bouncer's public key that the registration was sealed to. `sealed_at` is when, in
-    UNIX seconds.
+    UNIX seconds, by the device's own clock.
     """
 
     profile: Profile

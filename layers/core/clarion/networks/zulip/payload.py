@@ -22,6 +22,7 @@ from clarion.channels import Channel
 from clarion.decisions import Purpose, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import ZULIP, FcmMessage, Payload, Receiver
+from clarion.networks.zulip.devices import ID_RANGE
 
 CHANNELS = (Channel.APNS, Channel.FCM)
 KEPT_S = 28 * 86_400
@@ -55,9 +56,9 @@ class ShippedContent(_Exact):
 
 
 class ProposedContent(_Exact):
-    """As the proposal has it: `push_account_id`, 64 bits with or without a sign, names its key pair."""
+    """As the proposal has it: `push_account_id` names its key pair."""
 
-    push_account_id: int = Field(ge=-(1 << 63), lt=1 << 64)
+    push_account_id: int = Field(ge=ID_RANGE.start, lt=ID_RANGE.stop)
     encrypted_content: Sealed
 
     @property
@@ -173,10 +174,11 @@ def compose(channel: Channel, body: Body, payload_bytes: int) -> Payload[bytes] 
 
 
 def _apns(body: ApnsBody, payload_bytes: int) -> Payload[bytes]:
+    """A removal takes no message's place at Apple."""
     aps = body.aps.model_dump(by_alias=True, exclude_none=True)
     composed = compact_json.encode({**body.content.model_dump(), "aps": aps})
     _check_size(len(composed), payload_bytes)
-    return Payload(composed, truncated=False, priority=body.priority)
+    return Payload(composed, truncated=False, priority=body.priority, transient=body.push_type == "background")
 
 
 def _fcm(body: FcmBody, payload_bytes: int) -> Payload[FcmMessage]:

@@ -8,11 +8,17 @@ The library bounds the size of a message, its fragments, and how many wait to be
 - Answers to pings are not collected without bound for a node that doesn't read them.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ssl import SSLContext
 from typing import Final, cast
 
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import WebSocketException
 from websockets.frames import Frame
 from websockets.http11 import Request, Response
+
+from ingest.sources import SourceFault, SourceLost
 
 MAX_FRAME: Final = 16 * 1024 * 1024
 """A node's largest batch, 4 MiB of statements in hex and their JSON, several times over."""
@@ -58,14 +64,32 @@ class _Connect(connect):
         return exc
 
 
-async def open_connection(url: str) -> BoundedConnection:
-    """Raise what the library raises."""
+async def open_connection(
+    url: str, *, most_bytes: int = MAX_FRAME, certificates: SSLContext | None = None
+) -> BoundedConnection:
+    """`most_bytes` of a message; without `certificates`, the public authorities'. Raise what the library raises."""
     connection = await _Connect(
         url,
+        ssl=certificates,
         create_connection=BoundedConnection,
-        max_size=MAX_FRAME,
+        max_size=most_bytes,
         max_queue=MOST_UNREAD,
         compression=None,
         close_timeout=_CLOSE_SECONDS,
     )
     return cast("BoundedConnection", connection)
+
+
+@contextmanager
+def blaming_the_node(socket: BoundedConnection | None = None) -> Iterator[None]:
+    """Whatever is raised inside, but a cancellation, the node has caused: raise it as `SourceFault`."""
+    try:
+        yield
+    except SourceFault:
+        raise
+    except (OSError, WebSocketException) as error:
+        if socket and socket.overrun:
+            raise SourceFault(socket.overrun) from None
+        raise SourceLost(type(error).__name__) from None
+    except Exception as error:  # of any type: it is what a library, or we, make of what a node sends
+        raise SourceFault(type(error).__name__) from error

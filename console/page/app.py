@@ -1,0 +1,133 @@
+"""The page as an ASGI app: its files, the events, and what an item's steps were.
+
+All lies below a token that only its address holds, and is served to nobody who came by another host's name: a site that
+has its name lead to this machine (DNS rebinding) gets nothing, and no other site knows the token.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from console.output import Report
+from console.page.broadcast import Broadcast, Reading, sse
+
+HOST = "127.0.0.1"
+_WEB = Path(__file__).parent / "web"
+_CHARTS = _WEB / "node_modules" / "uplot" / "dist"
+_LONGEST_BODY = 10_000
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+type Action = Callable[[Mapping[str, Any]], Awaitable[None]]
+"""Raises `ActionError`."""
+
+
+class ActionError(Exception):
+    """The message is for whoever pressed the button."""
+
+
+@dataclass(frozen=True)
+class PageBackend:
+    """What the page is over. `about` is its first event; a real deployment has no `actions`."""
+
+    about: Mapping[str, Any]
+    readings: Sequence[Reading]
+    why: Callable[[str], Awaitable[Report | None]]
+    actions: Mapping[str, Action] = field(default_factory=dict)
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def app(backend: PageBackend, token: str) -> Starlette:
+    page = _Page(backend)
+    routes = [
+        Route("/", lambda _: FileResponse(_WEB / "index.html")),
+        Route("/events", page.events),
+        Route("/why/{key}", page.why),
+        Route("/actions/{name}", page.act, methods=["POST"]),
+        Mount("/charts", StaticFiles(directory=_CHARTS, check_dir=False)),
+        Mount("/web", StaticFiles(directory=_WEB)),
+    ]
+    middleware = [
+        Middleware(_Protected),
+        Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"], www_redirect=False),
+    ]
+    return Starlette(routes=[Mount(f"/{token}", routes=routes)], middleware=middleware)
+
+
+class _Page:
+    def __init__(self, backend: PageBackend) -> None:
+        self._backend = backend
+        self._broadcast = Broadcast(backend.readings)
+
+    async def events(self, _: Request) -> Response:
+        return StreamingResponse(self._messages(), media_type="text/event-stream")
+
+    async def _messages(self) -> AsyncIterator[str]:
+        yield sse("about", self._backend.about)
+        async for message in self._broadcast.messages():
+            yield message
+
+    async def why(self, request: Request) -> Response:
+        found = await self._backend.why(request.path_params["key"])
+        if found is None:
+            raise HTTPException(404)
+        return Response(found.model_dump_json(), media_type="application/json")
+
+    async def act(self, request: Request) -> Response:
+        action = self._backend.actions.get(request.path_params["name"])
+        if action is None:
+            raise HTTPException(404)
+        if int(request.headers.get("content-length", _LONGEST_BODY + 1)) > _LONGEST_BODY:
+            raise HTTPException(413)
+        try:
+            await action(_object(await request.json()))
+        except (ActionError, KeyError, TypeError, ValueError) as error:
+            return JSONResponse({"words": str(error)}, 400)
+        return Response(status_code=204)
+
+
+def _object(asked: Any) -> Mapping[str, Any]:
+    if not isinstance(asked, dict):
+        raise TypeError("no JSON object")
+    return asked
+
+
+class _Protected:
+    """Adds the headers that keep a browser from running, framing, keeping or passing on anything."""
+
+    def __init__(self, inner: ASGIApp) -> None:
+        self._inner = inner
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_protected(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        await self._inner(scope, receive, send_protected)

@@ -1,0 +1,105 @@
+"""What the page shows of a deployment: its lake as it grows, and what `clarion status` says."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from console import status
+from console.deployment import Deployment
+from console.lake import READERS, Lake
+from console.measures import history
+from console.output import Report
+from console.page.app import PageBackend
+from console.page.broadcast import Reading
+from console.page.items import RecentItems, Station
+from console.page.lake_tail import LATEST, LakeTail
+from console.why import MEANING, OBSERVED, UNDECIDED, report
+
+ITEM_EVENTS_KEPT = 200
+STATUS_MINUTES = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intervals:
+    """Seconds between two looks at the lake, and at metrics, queues and alarms; `late` is as `LakeTail` has it."""
+
+    lake: float
+    status: float
+    late: timedelta
+
+
+REMOTE = Intervals(lake=15, status=60, late=LATEST)
+"""Firehose writes once a minute or so, and CloudWatch is a minute behind."""
+LOCAL = Intervals(lake=0.25, status=5, late=timedelta(seconds=5))
+"""The emulator writes each record at once."""
+
+
+def about(title: str, where: str, *, local: bool = False) -> Mapping[str, Any]:
+    """`local` are pages with senders, phones and switches."""
+    return {
+        "title": title,
+        "where": where,
+        "local": local,
+        "stations": list(Station),
+        "meanings": {**MEANING, OBSERVED: UNDECIDED},
+    }
+
+
+@dataclass(frozen=True)
+class DeployedPage:
+    """Blocking calls run in threads of their own; their clients are made once."""
+
+    here: Deployment
+    intervals: Intervals = REMOTE
+    items: RecentItems = field(default_factory=RecentItems)
+
+    @property
+    def backend(self) -> PageBackend:
+        here = self.here
+        return PageBackend(
+            about(f"clarion {here.stage}", f"account {here.account} · {here.region}"), self.readings, self.why
+        )
+
+    @property
+    def readings(self) -> list[Reading]:
+        return [
+            Reading("items", self.intervals.lake, self.read_items, ITEM_EVENTS_KEPT),
+            Reading("status", self.intervals.status, self.read_status),
+            Reading("history", self.intervals.status, self.read_history),
+        ]
+
+    async def read_items(self) -> list[dict[str, Any]] | None:
+        lines = await asyncio.to_thread(self._tail.new_lines)
+        return [item.model_dump(mode="json") for item in self.items.add(lines)] or None
+
+    async def read_status(self) -> dict[str, Any]:
+        found = await asyncio.to_thread(status.status_of, self.here, STATUS_MINUTES, self._clients)
+        return found.model_dump(mode="json")
+
+    async def read_history(self) -> dict[str, Any] | None:
+        """None where CloudWatch has no figures, as in the emulator: the page then counts its items."""
+        found = await asyncio.to_thread(history, self._clients.cloudwatch, self.here, STATUS_MINUTES)
+        return (
+            found.model_dump() if any(value is not None for each in found.series.values() for value in each) else None
+        )
+
+    async def why(self, key: str) -> Report | None:
+        """As `clarion why`, from what the page has read."""
+        tracks = self.items.tracks(key)
+        now = datetime.now(UTC)
+        return report(tracks, None, now - timedelta(hours=1), now) if tracks else None
+
+    @cached_property
+    def _tail(self) -> LakeTail:
+        s3 = boto3.client("s3", config=Config(max_pool_connections=READERS))
+        return LakeTail(Lake(s3, self.here.lake), self.intervals.late)
+
+    @cached_property
+    def _clients(self) -> status.Clients:
+        return status.Clients.made()

@@ -1,0 +1,80 @@
+// The pace: of the last hour by CloudWatch's metrics, or, where it has none, of the last minutes by the page's items.
+import uPlot from "../charts/uPlot.esm.js";
+import { byId } from "./dom.js";
+import { arrivals, items } from "./items.js";
+
+const BINS = 60;
+const BIN_S = 5;
+const HEIGHT = 130;
+const charts = new Map();
+let measured = false;
+
+export function renderHistory({ minutes, series }) {
+  measured = true;
+  byId("period").textContent = "hour";
+  const scaled = (name, by) => series[name].map((value) => (value === null ? null : value / by));
+  plot("rate", [minutes, scaled("received", 60), scaled("delivered", 60)]);
+  plot("latency", [minutes, scaled("p50", 1000), scaled("p99", 1000)]);
+}
+
+export function renderCharts() {
+  if (measured) {
+    return;
+  }
+  const newest = Math.floor(Date.now() / 1000 / BIN_S) * BIN_S;
+  const times = Array.from({ length: BINS }, (_, place) => newest - (BINS - 1 - place) * BIN_S);
+  const [seen, delivered, took] = binned(times);
+  plot("rate", [times, seen.map((count) => count / BIN_S), delivered.map((count) => count / BIN_S)]);
+  plot("latency", [times, took.map(median), took.map((some) => (some.length ? Math.max(...some) : null))]);
+}
+
+function binned(times) {
+  const seen = times.map(() => 0);
+  const delivered = times.map(() => 0);
+  const took = times.map(() => []);
+  const binOf = (at) => Math.floor((at / 1000 - times[0]) / BIN_S);
+  for (const item of items.values()) {
+    if (binOf(item.began) in seen) {
+      seen[binOf(item.began)] += 1;
+    }
+    for (const mark of arrivals(item)) {
+      if (binOf(mark.at) in delivered) {
+        delivered[binOf(mark.at)] += mark.count;
+        took[binOf(mark.at)].push((mark.at - item.began) / 1000);
+      }
+    }
+  }
+  return [seen, delivered, took];
+}
+
+const median = (some) => (some.length ? [...some].sort((one, other) => one - other)[some.length >> 1] : null);
+
+function plot(id, data) {
+  const place = byId(id);
+  const width = Math.max(place.clientWidth, 100);
+  if (charts.has(id)) {
+    charts.get(id).setSize({ width, height: HEIGHT });
+    charts.get(id).setData(data);
+  } else {
+    charts.set(id, new uPlot(options(width), data, place));
+  }
+}
+
+function options(width) {
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
+  const axis = { stroke: () => colour("--soft"), grid: { stroke: () => colour("--rule"), width: 1 }, font: "12px system-ui" };
+  const series = (name, dash) => ({ stroke: () => colour(name), width: 2, dash, spanGaps: false, points: { size: 5 } });
+  return {
+    width,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { show: false },
+    scales: { y: { range: (_, __, most) => [0, Math.max(most ?? 0, 1)] } },
+    axes: [{ ...axis, space: 60, incrs: [60, 300, 900], values: (_, times) => times.map(minute) }, { ...axis, size: 44 }],
+    series: [{}, series("--accent"), series("--arrived", [6, 4])],
+  };
+}
+
+const minute = (seconds) => new Date(1000 * seconds).toTimeString().slice(0, 5);
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.redraw()));

@@ -1,0 +1,40 @@
+// A card for each phone, with the newest that it shows.
+import { byId, clock, make } from "./dom.js";
+
+const SHOWN = 2;
+const cards = new Map();
+
+export function renderPhones(phones) {
+  for (const phone of phones) {
+    cardOf(phone.name, phone.channel, phone.network);
+  }
+}
+
+export function show(pushes) {
+  for (const push of pushes) {
+    const list = cardOf(push.phone, push.channel, push.network);
+    const time = make("time", {}, clock(push.at));
+    const words = push.reason ? `refused: ${push.reason}` : push.text;
+    list.prepend(make("li", { className: push.reason ? "refused" : "new" }, time, words));
+    [...list.children].slice(SHOWN).forEach((old) => old.remove());
+    if (!push.reason) {
+      byId("newest-push").textContent = `${push.phone}: ${push.text}`;
+    }
+  }
+}
+
+export function forget() {
+  cards.forEach((list) => list.replaceChildren());
+}
+
+function cardOf(name, channel, network) {
+  const key = `${name} ${channel}`;
+  if (!cards.has(key)) {
+    const list = make("ol");
+    const under = make("p", { className: "soft" }, network ? `${channel} · ${network}` : channel);
+    byId("phone-cards").append(make("article", { className: "phone" }, make("h3", {}, name), under, list));
+    byId("no-phones").hidden = true;
+    cards.set(key, list);
+  }
+  return cards.get(key);
+}

@@ -1,0 +1,38 @@
+// What `clarion status` says: the funnel, the queues, ingest, and alarms with what to do about them.
+import { byId, duration, make, table } from "./dom.js";
+
+export function renderStatus(status) {
+  const verdict = byId("verdict");
+  verdict.textContent = status.troubles.length ? status.troubles.join("; ") : "all is well";
+  verdict.className = status.troubles.length ? "unwell" : "well";
+  byId("status-parts").replaceChildren(...status.alarms.map(alarm), queues(status), funnel(status), ingest(status));
+}
+
+function alarm(found) {
+  return make("div", { className: "alarm" }, make("h3", {}, found.name), make("p", {}, found.runbook));
+}
+
+function queues(status) {
+  const seconds = (value) => (value === null ? null : duration(value * 1000));
+  const rows = status.queues.map((queue) => [
+    queue.muted ? `${queue.name} (muted)` : queue.name,
+    queue.waiting,
+    queue.in_flight,
+    queue.held,
+    seconds(queue.oldest_seconds),
+    queue.dead,
+  ]);
+  return table("Queues", ["queue", "waiting", "in flight", "held", "oldest", "dead"], rows, [1, 2, 3, 4, 5]);
+}
+
+function funnel(status) {
+  const { counts, latency } = status.measures;
+  const rows = Object.entries(counts).map(([name, count]) => [name.replaceAll("_", " "), count.toLocaleString("en")]);
+  rows.push(["median from observed to delivered", duration(latency.p50)], ["slowest of a hundred", duration(latency.p99)]);
+  return table(`Metrics of the last ${status.minutes} minutes`, ["what", "count"], rows, [1]);
+}
+
+function ingest(status) {
+  const rows = status.tasks.map((task) => [task.name, duration(task.renewed_seconds * 1000)]);
+  return table("Ingest's tasks", ["task", "renewed its lease"], rows, [1]);
+}

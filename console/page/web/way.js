@@ -1,0 +1,128 @@
+// The stations of the way, how many items are at each, what ended there, and a dot for each item that moves.
+import { renderCounts } from "./controls.js";
+import { byId, make } from "./dom.js";
+import { furthest, items } from "./items.js";
+
+const NAMES = {
+  source: ["Source", "a network shows it"],
+  envelopes: ["Queue", "envelopes"],
+  match: ["Match", "verified, wanted?"],
+  admission: ["Admission", "within the limits?"],
+  pushes: ["Queue", "of its channel"],
+  dispatch: ["Dispatch", "to the provider"],
+  phone: ["Phone", "delivered"],
+};
+const QUEUES = ["envelopes", "pushes"];
+const MOST_DOTS = 60;
+const HOP_MS = 280;
+
+const stations = new Map();
+const reached = new Map();
+let order = [];
+let moving = 0;
+
+export function draw(stationNames, meanings) {
+  order = stationNames;
+  stations.clear();
+  byId("rail").replaceChildren(...stationNames.map((station) => stationOf(station, meanings)));
+}
+
+function stationOf(station, meanings) {
+  const [name, says] = NAMES[station] ?? [station, ""];
+  const parts = {
+    stop: make("span", { className: "stop" }, "0"),
+    depth: make("span", { className: "depth" }, says),
+    ends: make("span", { className: "ends" }),
+    meanings,
+  };
+  const label = make("span", { className: "station-name" }, name, parts.depth);
+  const queue = QUEUES.includes(station) ? " queue" : "";
+  const end = { 0: " first", [order.length - 1]: " last" }[order.indexOf(station)] ?? "";
+  parts.line = make("li", { className: `station${queue}${end}` }, parts.stop, label, parts.ends);
+  parts.line.dataset.station = station;
+  stations.set(station, parts);
+  return parts.line;
+}
+
+// Each branch of an item's way counts where it is: what is on its way, at its station; what has ended, by its word.
+export function renderWay() {
+  const here = new Map();
+  const ended = new Map();
+  for (const item of items.values()) {
+    const last = furthest(item);
+    here.set(last.station, (here.get(last.station) ?? 0) + (last.fate === "under_way" ? 1 : 0));
+    for (const mark of item.marks.filter((one) => one.fate !== "under_way")) {
+      const words = ended.get(mark.station) ?? ended.set(mark.station, new Map()).get(mark.station);
+      const before = words.get(mark.word) ?? { count: 0, fate: mark.fate };
+      words.set(mark.word, { ...before, count: before.count + mark.count });
+    }
+  }
+  renderCounts(new Map([...ended.values()].flatMap((words) => [...words])));
+  for (const [station, parts] of stations) {
+    const count = station === "source" ? items.size : station === "phone" ? arrivedCount(ended) : (here.get(station) ?? 0);
+    parts.stop.textContent = short(count);
+    parts.line.classList.toggle("busy", count > 0);
+    renderEnds(parts, ended.get(station) ?? new Map());
+  }
+}
+
+const arrivedCount = (ended) => ended.get("phone")?.get("delivered")?.count ?? 0;
+
+const short = (count) => (count < 10_000 ? `${count}` : `${(count / 1000).toFixed(1)}k`);
+
+function renderEnds(parts, words) {
+  const shown = JSON.stringify([...words]);
+  if (parts.shown !== shown) {
+    parts.shown = shown;
+    parts.ends.replaceChildren(
+      ...[...words].map(([word, { count, fate }]) =>
+        make("span", { className: `chip ${fate}`, title: parts.meanings[word] ?? "" }, `${count} ${word}`),
+      ),
+    );
+  }
+}
+
+export function renderDepths(queues) {
+  const waiting = (some) => some.reduce((sum, queue) => sum + queue.waiting + queue.in_flight + queue.delayed, 0);
+  const envelopes = queues.filter((queue) => queue.name === "envelopes");
+  const pushes = queues.filter((queue) => ["apns", "voip", "fcm", "webpush", "webhook"].includes(queue.name));
+  for (const [station, some] of [["envelopes", envelopes], ["pushes", pushes]]) {
+    const count = waiting(some);
+    stations.get(station).depth.textContent = count === 1 ? "1 message" : `${count} messages`;
+  }
+}
+
+// From where it was last seen to where it is now. Beside many others a dot would say nothing.
+export function move(item) {
+  const last = furthest(item);
+  const from = reached.get(item.key) ?? "source";
+  const stationNames = order.slice(order.indexOf(from), order.indexOf(last.station) + 1);
+  reached.set(item.key, last.station);
+  if (reached.size > 5000) {
+    reached.clear();
+  }
+  if (stationNames.length < 2 || moving >= MOST_DOTS || document.hidden || reduced.matches) {
+    return;
+  }
+  const dot = make("span", { className: `dot ${last.fate}` });
+  dot.ariaHidden = "true";
+  byId("rail").append(dot);
+  moving += 1;
+  const frames = stationNames.map((station) => ({ transform: `translate(${centre(station).join("px, ")}px)`, opacity: 1 }));
+  const animation = dot.animate([...frames, { ...frames.at(-1), opacity: 0 }], {
+    duration: HOP_MS * (frames.length + 1),
+    easing: "ease-in-out",
+  });
+  animation.onfinish = () => {
+    dot.remove();
+    moving -= 1;
+  };
+}
+
+const reduced = matchMedia("(prefers-reduced-motion: reduce)");
+
+function centre(station) {
+  const { stop } = stations.get(station);
+  const [rail, place] = [byId("rail").getBoundingClientRect(), stop.getBoundingClientRect()];
+  return [place.x + place.width / 2 - rail.x, place.y + place.height / 2 - rail.y];
+}

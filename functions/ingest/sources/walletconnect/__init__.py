@@ -1,0 +1,1 @@
+"""Relays of WalletConnect, by way of their WebSocket."""

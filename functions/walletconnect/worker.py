@@ -1,0 +1,96 @@
+"""The Lambda behind WalletConnect's queue of commands."""
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import boto3
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from clarion import metrics, tables
+from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+from clarion.metrics import Metric, metrics_of
+from clarion.networks import WALLETCONNECT
+from clarion.networks.settings import WorkerSettings
+from clarion.networks.walletconnect.needs import SERVER_SECRET
+from clarion.networks.walletconnect.relay import RelayClient
+from clarion.networks.walletconnect.relay_publisher import RelayPublisher
+from clarion.networks.walletconnect.server_keys import ServerKeys
+from clarion.networks.walletconnect.settings import WalletConnectSettings
+from clarion.networks.walletconnect.tables import MODELS
+from clarion.providers.transport import Transport
+from clarion.secrets import Secret
+from clarion.settings import EventSettings
+from walletconnect.batch import CommandWorker
+from walletconnect.key_server import KeyServerClient
+from walletconnect.outbox import NotifyOutbox
+from walletconnect.request_handlers import RequestHandlers
+from walletconnect.server import NotifyServer
+
+THREADS = 8
+SPARE_SECONDS = 45
+"""What is under way when the time is up may take so long: several requests to tables, a key server, and the relay."""
+TABLE_SECONDS = 3.0
+
+
+class WalletConnectWorkerSettings(EventSettings, WorkerSettings, WalletConnectSettings):
+    """The queue of envelopes is required."""
+
+    envelopes_queue_url: str
+
+
+def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
+    """Partial failures: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html"""
+    until = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - SPARE_SECONDS
+    worker, settings = _worker()
+    unfinished = worker.handle(event["Records"], until)
+    _record(worker.server.outbox, settings.stage)
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
+
+
+def _record(outbox: NotifyOutbox, stage: str) -> None:
+    """Emit the events and the metrics of one invocation."""
+    recorded = metrics_of(WALLETCONNECT, stage)
+    lost = outbox.events.flush()
+    for name, count in ({Metric.EVENTS_LOST.value: lost} | outbox.counts).items():
+        if count:
+            recorded.add_metric(name, MetricUnit.Count, count)
+    outbox.counts.clear()
+    metrics.flush(recorded)
+
+
+@cache
+def _worker() -> tuple[CommandWorker, WalletConnectWorkerSettings]:
+    settings = WalletConnectWorkerSettings.from_environment()
+    return CommandWorker.serving(settings, server_of(settings)), settings
+
+
+def server_of(settings: WalletConnectWorkerSettings) -> NotifyServer:
+    client, executor = boto3.client("sqs"), ThreadPoolExecutor(THREADS)
+    secret = settings.secrets[SERVER_SECRET]
+    keys = Secret(boto3.client("secretsmanager"), secret, ServerKeys)
+    transport = Transport(settings.ca_file)
+    return NotifyServer(
+        domain=settings.options.domain,
+        keys=keys,
+        key_servers=KeyServerClient(transport, settings.options),
+        handlers=RequestHandlers(
+            tables.bind(settings.table_prefix, pool=THREADS, seconds=TABLE_SECONDS, own=MODELS), executor
+        ),
+        outbox=NotifyOutbox(
+            relay=_relay(settings, keys, transport),
+            sqs=client,
+            envelopes_queue_url=settings.envelopes_queue_url,
+            events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), client, settings)),
+        ),
+    )
+
+
+def _relay(settings: WalletConnectWorkerSettings, keys: Secret[ServerKeys], transport: Transport) -> RelayPublisher:
+    """The relay's address is that of its WebSocket, too."""
+    options = settings.options
+    url = f"ws{options.relay_url.removeprefix('http')}"
+    return RelayPublisher(RelayClient(url, options.relay_project_id, keys.get().relay), transport)

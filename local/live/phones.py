@@ -1,0 +1,113 @@
+"""The phones on the page: what each shows of its pushes, decrypted where this run holds the key."""
+
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from google.protobuf.message import DecodeError
+
+from clarion.channels import Channel
+from clarion.networks.xmtp.wire_pb2 import GroupMessage
+from console.output import Report
+from local.provider import Journal, ReceivedPush
+from local.walletconnect_identity import UnexpectedClaims
+
+ENCRYPTED = "An encrypted message"
+"""Shown of what only somebody else could read."""
+_XMTP_SALT = 16
+"""Bytes that `local.xmtp_device` puts before the content."""
+
+_UNREADABLE = (LookupError, TypeError, ValueError, InvalidTag, DecodeError, UnexpectedClaims)
+
+type Reader = Callable[[ReceivedPush], str]
+"""What the app shows of a push. Raises one of `_UNREADABLE` for what it can't read."""
+
+
+@dataclass(frozen=True)
+class PhoneOnPage:
+    name: str
+    network: str
+    channel: Channel
+    read: Reader
+
+
+class ShownPush(Report):
+    """`at` in UNIX milliseconds; `reason` is why the provider refused it, None if it did not. Never the token."""
+
+    number: str
+    phone: str
+    network: str | None
+    channel: Channel
+    text: str
+    at: int
+    reason: str | None
+
+
+class Phones:
+    """By their tokens. A push to a token of no phone here is shown as one to another device."""
+
+    def __init__(self, journals: Mapping[Channel, Journal]) -> None:
+        """That of APNs has what comes by VoIP, too."""
+        self._phones: dict[str, PhoneOnPage] = {}
+        self._journals = journals
+        self._seen = dict.fromkeys(journals, 0)
+
+    def add(self, token: str, phone: PhoneOnPage) -> None:
+        self._phones[token] = phone
+
+    def as_json(self) -> list[dict[str, str]]:
+        """Each phone once, though it may have had several tokens."""
+        known = dict.fromkeys((phone.name, phone.network, phone.channel) for phone in self._phones.values())
+        return [{"name": name, "network": network, "channel": channel} for name, network, channel in known]
+
+    async def news(self) -> list[dict[str, Any]] | None:
+        """What has been pushed since the last call; None if nothing was."""
+        shown = [push for channel, journal in self._journals.items() for push in self._new(channel, journal)]
+        return [push.model_dump(mode="json") for push in shown] or None
+
+    def _new(self, channel: Channel, journal: Journal) -> list[ShownPush]:
+        pushes = journal.since(self._seen[channel])
+        if pushes:
+            self._seen[channel] = pushes[-1].number + 1
+        return [self._shown(channel, push) for push in pushes]
+
+    def _shown(self, channel: Channel, push: ReceivedPush) -> ShownPush:
+        phone = self._phones.get(push.token)
+        if push.headers.get("apns-push-type") == "voip":
+            channel = Channel.VOIP
+        return ShownPush(
+            number=f"{channel}-{push.number}",
+            phone=phone.name if phone else "another device",
+            network=phone.network if phone else None,
+            channel=channel,
+            text=_text(push, phone.read if phone else statement_text),
+            at=round(push.at * 1000),
+            reason=push.reason,
+        )
+
+
+def _text(push: ReceivedPush, read: Reader) -> str:
+    try:
+        return read(push)
+    except _UNREADABLE:
+        return ENCRYPTED
+
+
+def statement_text(push: ReceivedPush) -> str:
+    """A statement's data is what its app encrypts; the senders of this run leave it as text."""
+    match push.payload:
+        case {"statement": {"data": str(data)}} | {"message": {"data": {"statement_data": str(data)}}}:
+            return bytes.fromhex(data).decode()
+        case {"statement": {"data": None}}:
+            return "A message too large for a push"
+    raise ValueError("no statement")
+
+
+def xmtp_text(push: ReceivedPush) -> str:
+    match push.payload:
+        case {"encryptedMessage": str(message)} | {"message": {"message": str(message)}}:
+            group_message = GroupMessage.FromString(b64decode(message))
+            return bytes(group_message.v1.data)[_XMTP_SALT:].decode()
+    raise ValueError("no message")

@@ -1,0 +1,180 @@
+"""Who sends in each network, to phones that are registered once somebody looks."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from clarion.channels import Channel
+from clarion.networks import STATEMENTS, WALLETCONNECT, XMTP, ZULIP
+from console.page.app import ActionError
+from local.device import Device, topic_of
+from local.live.phones import PhoneOnPage, Phones, statement_text, xmtp_text
+from local.provider import ReceivedPush
+from local.system import System
+from local.walletconnect_account import EthereumAccount
+from local.walletconnect_story import WalletPhone, dapp_site
+from local.xmtp_device import ChatGroup, Inbox, InstalledApp, Mechanism
+from local.zulip_client import Phone, ProposedAccount
+from local.zulip_devices import TokenKind
+from local.zulip_story import self_hosted
+
+ALICE = "Alice, on the page"
+CHAT, CALLS = topic_of("the page's chat"), topic_of("the page's calls")
+LONGEST = 500
+"""Characters of a text to send."""
+MOST_WAITING = 100
+"""Texts that are still to be sent, of each sender."""
+
+
+class Texts:
+    """What is still to be sent, and whether its sender can: `begun` is set once it can, or has failed."""
+
+    def __init__(self) -> None:
+        self._queue = asyncio.Queue[str](MOST_WAITING)
+        self.begun = asyncio.Event()
+        self.failure: str | None = None
+
+    @property
+    def ready(self) -> bool:
+        return self.begun.is_set() and self.failure is None
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        self.begun.set()
+        while True:
+            yield await self._queue.get()
+
+    def fail(self, reason: str) -> None:
+        self.failure = reason
+        self.begun.set()
+
+    def put(self, text: str) -> None:
+        """Raises `ActionError`."""
+        if not self.ready:
+            raise ActionError(self.failure or "its phones are still being registered")
+        if not 0 < len(text) <= LONGEST:
+            raise ActionError(f"a text has 1 to {LONGEST} characters")
+        try:
+            self._queue.put_nowait(text)
+        except asyncio.QueueFull:
+            raise ActionError("too much is waiting to be sent") from None
+
+
+type Play = Callable[[System, Phones, Texts], Awaitable[None]]
+"""Registers phones, then sends each text; never ends."""
+
+
+@dataclass(frozen=True)
+class PageSender:
+    name: str
+    network: str
+    title: str
+    button: str
+    play: Play
+    texts: Texts = field(default_factory=Texts)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "network": self.network,
+            "title": self.title,
+            "button": self.button,
+            "ready": self.texts.ready,
+            "failure": self.texts.failure,
+        }
+
+
+def senders() -> list[PageSender]:
+    return [
+        PageSender("message", STATEMENTS, "Alice writes to Bob and Carol", "Send", _statements),
+        PageSender("call", STATEMENTS, "Alice calls Bob", "Call", _calls),
+        PageSender("xmtp", XMTP, "Bo writes to the group", "Send", _xmtp),
+        PageSender("zulip", ZULIP, "Somebody writes in a Zulip realm", "Send", _zulip),
+        PageSender("walletconnect", WALLETCONNECT, "A dapp notifies a wallet", "Notify", _walletconnect),
+    ]
+
+
+def token_of(name: str) -> str:
+    """An APNs token, always the same for the same name, that asks its stand-in for no trouble."""
+    return f"f0{blake2b(name.encode(), digest_size=31).hexdigest()}"
+
+
+async def _statements(system: System, phones: Phones, texts: Texts) -> None:
+    alice, bob, carol = Device(ALICE), Device("Bob, on the page"), Device("Carol, on the page")
+    rule = (alice.public_key, CHAT)
+    iphone, android = token_of("Bob"), f"carol-{token_of('Carol')}"
+    browser = system.webpush.subscribe(system.application_server_key)
+    phones.add(iphone, PhoneOnPage("Bob's iPhone", STATEMENTS, Channel.APNS, statement_text))
+    phones.add(android, PhoneOnPage("Carol's Android phone", STATEMENTS, Channel.FCM, statement_text))
+    phones.add(browser.endpoint, PhoneOnPage("Carol's browser", STATEMENTS, Channel.WEBPUSH, statement_text))
+    await system.register(bob, Channel.APNS, iphone, rule)
+    await system.register(carol, Channel.FCM, android, rule)
+    await system.register(carol, Channel.WEBPUSH, json.dumps(browser.as_json()), rule)
+    async for text in texts:
+        await system.store.submit(alice.statement(CHAT, data=text.encode()))
+
+
+async def _calls(system: System, phones: Phones, texts: Texts) -> None:
+    alice, bob = Device(ALICE), Device("Bob, on the page")
+    iphone = token_of("Bob, called")
+    phones.add(iphone, PhoneOnPage("Bob's iPhone", STATEMENTS, Channel.VOIP, statement_text))
+    await system.register(bob, Channel.VOIP, iphone, (alice.public_key, CALLS))
+    async for text in texts:
+        await system.store.submit(alice.statement(CALLS, data=text.encode()))
+
+
+async def _xmtp(system: System, phones: Phones, texts: Texts) -> None:
+    """Alix's phone is reached by APNs, her robot by the webhook."""
+    alix, bo, group = Inbox("Alix, on the page"), Inbox("Bo, on the page"), ChatGroup("the page's group")
+    phone, robot, address = (
+        InstalledApp(alix, "phone"),
+        InstalledApp(alix, "robot"),
+        json.loads(system.webhook.install()),
+    )
+    ways = (
+        (phone, Mechanism.APNS, token_of("Alix"), PhoneOnPage("Alix's iPhone", XMTP, Channel.APNS, xmtp_text)),
+        (robot, Mechanism.CUSTOM, address["token"], PhoneOnPage("Alix's robot", XMTP, Channel.WEBHOOK, xmtp_text)),
+    )
+    for app, mechanism, token, shown in ways:
+        phones.add(token, shown)
+        async with system.notifications_of(app.device) as client:
+            await app.register(client, mechanism, token)
+            await app.subscribe(client, [app.subscription_to(group)])
+    async for text in texts:
+        system.xmtp.publish(group.topic, bo.message(group, text.encode()))
+
+
+async def _zulip(system: System, phones: Phones, texts: Texts) -> None:
+    async with self_hosted(system, "page.zulip.example.org") as site:
+        realm = site.server.add_realm("Engineering")
+        await site.server.join()
+        phone = Phone(TokenKind.APNS, token_of("Zulip"), site.release)
+
+        def read(push: ReceivedPush) -> str:
+            return str((phone.read(push) or {})["content"])
+
+        phones.add(phone.token, PhoneOnPage("Zulip on an iPhone", ZULIP, Channel.APNS, read))
+        await site.register(ProposedAccount, realm, phone)
+        async for text in texts:
+            await site.server.notify(realm, {"type": "message", "content": text})
+
+
+async def _walletconnect(system: System, phones: Phones, texts: Texts) -> None:
+    async with (
+        dapp_site(system, "page.dapp.example", "Alerts") as site,
+        system.walletconnect.wallet(EthereumAccount("Alice, on the page")) as wallet,
+    ):
+        [alerts] = site.dapp.types
+        await wallet.register(site.dapp.domain)
+        phone = WalletPhone(system, Device("Alice, with the page's wallet"), token_of("wallet"))
+
+        def read(push: ReceivedPush) -> str:
+            opened = wallet.opened(push.payload["topic"], push.payload["message"])
+            return str(wallet.identity.message(opened["params"]["messageAuth"], site.dapp)["msg"]["title"])
+
+        phones.add(phone.token, PhoneOnPage("A wallet on an iPhone", WALLETCONNECT, Channel.APNS, read))
+        await phone.follow(await wallet.subscribe(site.dapp, [alerts.id]))
+        async for text in texts:
+            await site.notify(alerts, wallet, title=text)

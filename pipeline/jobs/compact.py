@@ -1,0 +1,44 @@
+"""`compact`: the stream's small files into Parquet, and away with what is too old for a reader."""
+
+import argparse
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from pipeline.compact import compact
+from pipeline.counters import ASKED, records_by_hour
+from pipeline.due import first_uncompacted
+from pipeline.jobs.shared import log, strict
+from pipeline.lake import DIFFERENCES, UNREADABLE, EventLake
+from pipeline.period import DAY_MS, Period
+from pipeline.report_files import REPORTS
+from pipeline.schemas import EventKind
+from pipeline.snapshots import SNAPSHOTS
+from pipeline.vacuum import KEPT_MS, vacuum
+
+SWEPT = (*EventKind, UNREADABLE, DIFFERENCES, SNAPSHOTS, REPORTS)
+"""What the daily run may write, and so remove. The little that `watch` and `replay` leave uncommitted expires instead."""
+
+
+def run(lake: EventLake, wanted: argparse.Namespace) -> int:
+    """Earlier hours that no run has compacted are done as well."""
+    period = Period(first_uncompacted(lake, wanted.period.start), wanted.period.end)
+    compacted = compact(lake, period, wanted.now, _counted(wanted))
+    for kind, count in sorted(compacted.lines.items()):
+        log(f"{count:>12,} {kind}")
+    for path in compacted.damaged:
+        log(f"damaged, and left out: {path}")
+    removed = vacuum(lake.root, SWEPT, wanted.now)
+    log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
+    return strict(wanted, {"lines can't be read": compacted.unreadable, "files are damaged": len(compacted.damaged)})
+
+
+def _counted(wanted: argparse.Namespace) -> dict[str, int] | None:
+    """What the live system's counters say. Without them, an hour in which nothing has arrived can't be judged."""
+    if not wanted.stream:
+        return None
+    try:
+        return records_by_hour(boto3.client("cloudwatch", config=ASKED), wanted.stream, wanted.period, wanted.now)
+    except (BotoCoreError, ClientError) as error:
+        log(f"CloudWatch does not answer: {error}")
+        return None

@@ -1,0 +1,37 @@
+"""`generate`: make up a day, and print what should be found of it."""
+
+import argparse
+import json
+
+from pipeline.generator.day import answers, generate
+from pipeline.generator.parts import PARTS
+from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
+from pipeline.jobs.shared import log
+from pipeline.lake import EventLake
+from pipeline.limits import limit_history
+from pipeline.period import HOUR_MS
+
+
+def run(lake: EventLake, wanted: argparse.Namespace) -> int:
+    plan = _plan(lake, wanted)
+    generate(lake, plan, compacted=wanted.compacted)
+    others = "".join(f", {plan.amounts[part.option]:,} {part.option} {part.help}" for part in PARTS)
+    log(f"{plan.statements:>12,} statements, {plan.rules:,} rules{others}, {plan.period}")
+    planted = answers(lake).groupBy("difference").count().collect()
+    print(json.dumps({row["difference"]: row["count"] for row in planted}))
+    return 0
+
+
+def _plan(lake: EventLake, wanted: argparse.Namespace) -> Plan:
+    return Plan(
+        wanted.period.start,
+        statements=wanted.statements,
+        rules=wanted.rules,
+        amounts={part.option: getattr(wanted, part.option) for part in PARTS},
+        hours=(wanted.period.end - wanted.period.start) // HOUR_MS,
+        earlier=wanted.earlier,
+        delayed=wanted.delayed,
+        seed=wanted.seed,
+        faults=SOME_OF_EACH if wanted.faults else NO_FAULTS,
+        limits=limit_history(lake, wanted.period.start, wanted.now).at(NETWORK, wanted.period.start),
+    )

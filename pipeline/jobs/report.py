@@ -1,0 +1,50 @@
+"""`report`: commit the tables of a period, and write the page that is made of them."""
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pipeline import environment
+from pipeline.about import About
+from pipeline.commits import read_manifest
+from pipeline.files import write_text
+from pipeline.jobs.shared import log, strict
+from pipeline.judged import judged_by
+from pipeline.lake import EventLake, differences_name
+from pipeline.limits import limit_history
+from pipeline.page import page
+from pipeline.report import report
+from pipeline.report_files import earlier, page_path, report_name, write_page, write_tables
+from pipeline.summary import Tables
+
+
+def run(lake: EventLake, wanted: argparse.Namespace) -> int:
+    # What is judged anew from here on needs a page of its own.
+    judged = read_manifest(lake.root, differences_name(wanted.period))
+    tables = report(lake, wanted.period, wanted.now)
+    tables["hours"] = environment.hours(lake.view, wanted.period, wanted.now, provisional=wanted.provisional)
+    tables["limits"] = environment.limits(limit_history(lake, wanted.period.start, wanted.now), wanted.period)
+    made = write_tables(lake.root, wanted.period, tables)
+    rows = {name: table.to_pylist() for name, table in tables.items()}
+    html = page(rows, _about(lake, wanted, rows), list(earlier(lake.root, wanted.period)))
+    if wanted.page:
+        write_text(wanted.page, html)
+    else:
+        write_page(lake.root, wanted.period, made, html, judged)
+    log(f"tables in {lake.path(report_name(wanted.period))}")
+    log(f"page   in {wanted.page or lake.path(page_path(wanted.period))}")
+    return strict(wanted, {"hours can't be judged": sum(bool(row["problem"]) for row in rows["hours"])})
+
+
+def _about(lake: EventLake, wanted: argparse.Namespace, tables: Tables) -> About:
+    terms, oversize = judged_by(tables)
+    return About(
+        period=wanted.period,
+        lake=wanted.lake if "://" in wanted.lake else str(Path(wanted.lake).absolute()),
+        now=wanted.now,
+        made=int(datetime.now(UTC).timestamp() * 1000),
+        stage=wanted.stage,
+        oversize=wanted.oversize or oversize,
+        newest=environment.newest(lake.view, wanted.now),
+        terms=terms,
+    )

@@ -1,0 +1,41 @@
+"""`retire`: list what is of no use to anybody, and remove it."""
+
+import argparse
+from datetime import UTC, datetime
+
+import boto3
+from pynamodb.connection import Connection
+from pyspark.sql import DataFrame
+
+from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+from clarion.settings import EventSettings
+from clarion.tables import bind
+from pipeline import retire
+from pipeline.jobs.shared import every_thousand, log
+from pipeline.lake import EventLake
+
+
+class RetireSettings(EventSettings):
+    table_prefix: str
+
+
+def run(lake: EventLake, wanted: argparse.Namespace) -> int:
+    settings = None if wanted.dry_run else RetireSettings.from_environment()
+    after = retire.RetireAfter(dead=wanted.dead_days, idle=wanted.idle_days)
+    useless = retire.useless(lake, wanted.now, after).persist()
+    for row in useless.groupBy("why").count().collect():
+        log(f"{row['count']:>12,} {row['why']}")
+    for row in useless.orderBy("since").limit(wanted.show).collect():
+        since = datetime.fromtimestamp(row["since"] / 1000, UTC)
+        log(f"{row['subscription_id']}  {row['why']} since {since:%Y-%m-%d}")
+    if settings:
+        removed = _remove(settings, useless, wanted.now)
+        log(f"{removed:>12,} removed; what has changed meanwhile stays")
+    return 0
+
+
+def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:
+    bind(settings.table_prefix)
+    firehose = boto3.client("firehose", config=FIREHOSE_IN_TIME)
+    events = EventLog(EventWriter(firehose, boto3.client("sqs"), settings))
+    return retire.retire(useless, Connection(), events, now, every_thousand("removed"))

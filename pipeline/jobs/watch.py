@@ -1,0 +1,30 @@
+"""`watch`: until it is stopped; with `--once`, up to now. Each batch prints its count and the age of its oldest loss."""
+
+import argparse
+import json
+
+import boto3
+
+from pipeline.counters import ASKED
+from pipeline.jobs.shared import log, terms_of
+from pipeline.lake import EventLake
+from pipeline.period import instant_text
+from pipeline.watch import FoundLosses, Watch, record
+
+
+def run(lake: EventLake, wanted: argparse.Namespace) -> int:
+    def report(found: FoundLosses) -> None:
+        log(f"{found.losses:>12,} losses found up to {instant_text(found.until)}")
+        if found.left_before:
+            log(f"what was observed before {instant_text(found.left_before)} is left to the daily run")
+        print(json.dumps({"losses": found.losses, "oldest_s": found.oldest_s}), flush=True)
+        if wanted.stage:
+            record(boto3.client("cloudwatch", config=ASKED), wanted.stage, found)
+        lake.spark.catalog.clearCache()
+
+    watch = Watch(lake, terms_of(wanted), 1_000 * wanted.overdue_seconds, report)
+    if wanted.once:
+        watch.run(wanted.now)
+    else:
+        watch.start(every=wanted.every).awaitTermination()
+    return 0

@@ -1,0 +1,117 @@
+"""The live page over a deployment: what it reads of the account, and how often."""
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from clarion.decisions import EnvelopeDecision
+from console.lake import Lake
+from console.page import command, lake_tail
+from console.page.deployed import DeployedPage
+from console.page.lake_tail import LakeTail
+from tests.console.account import Account
+from tests.console.test_status import measure
+from tests.page.listening import first_events
+from tests.page.made_up import trail
+
+
+@pytest.fixture
+def page(account: Account) -> DeployedPage:
+    return DeployedPage(account.here)
+
+
+async def test_each_file_of_the_lake_is_read_once_and_its_items_are_shown(page: DeployedPage, account: Account) -> None:
+    account.write_to_lake(*trail(1), *trail(2, decision=EnvelopeDecision.EXPIRED))
+    account.write_to_lake(*trail(3), zipped=False)
+
+    first = await page.read_items()
+    assert first is not None
+    assert sorted(item["marks"][-1]["word"] for item in first) == ["delivered", "delivered", "expired"]
+    assert await page.read_items() is None
+
+    account.write_to_lake(*trail(4))
+    second = await page.read_items()
+    assert second is not None
+    assert len(second) == 1
+
+
+async def test_of_more_files_than_can_be_read_at_once_some_are(
+    page: DeployedPage, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake_tail, "FILES_AT_ONCE", 3)
+    for number in range(8):
+        account.write_to_lake(*trail(number))
+    found = await page.read_items()
+    assert found is not None
+    assert len(found) == 3
+    assert await page.read_items() is None
+
+
+def test_what_is_older_than_a_file_can_be_late_is_listed_no_more(account: Account) -> None:
+    hour = datetime.now(UTC)
+    folder = f"events/day={hour:%Y-%m-%d}/hour={hour:%H}/"
+    tail = LakeTail(Lake(account.s3, account.here.lake), late=timedelta(0))
+    read = []
+    for key in ("stream-12-00", "stream-12-10", "stream-12-05", "stream-12-20"):
+        account.s3.put_object(Bucket=account.here.lake, Key=f"{folder}{key}", Body=f"{key}\n".encode())
+        read.append(tail.new_lines())
+    assert read == [[b"stream-12-00\n"], [b"stream-12-10\n"], [], [b"stream-12-20\n"]]
+
+
+async def test_the_steps_of_an_item_are_kept_for_why(page: DeployedPage, account: Account) -> None:
+    account.write_to_lake(*trail(1))
+    found = await page.read_items()
+    assert found is not None
+    why = await page.why(found[0]["key"])
+    assert why is not None
+    assert why.model_dump()["traces"]
+    assert await page.why("00" * 32) is None
+
+
+async def test_alarms_come_with_their_runbooks(page: DeployedPage, account: Account) -> None:
+    account.renew_lease("task-1", seconds_ago=2)
+    account.raise_alarm("dead-letters", minutes=5)
+    status = await page.read_status()
+    [alarm] = status["alarms"]
+    assert alarm["name"] == "dead-letters"
+    assert alarm["runbook"]
+    assert next(queue["name"] for queue in status["queues"]) == "envelopes"
+    assert status["tasks"][0]["name"] == "task-1"
+
+
+async def test_the_last_hour_is_drawn_by_the_metrics_of_each_minute(page: DeployedPage, account: Account) -> None:
+    assert await page.read_history() is None
+    measure(account, "envelopes_received", "ingest", 60, 40)
+    measure(account, "push_delivered", "dispatch", 7)
+
+    history = await page.read_history()
+
+    assert history is not None
+    assert len(history["minutes"]) == 60
+    assert [value for value in history["series"]["received"] if value is not None] == [100]
+    assert [value for value in history["series"]["delivered"] if value is not None] == [7]
+    assert history["series"]["p99"] == [None] * 60
+
+
+async def test_the_command_prints_an_address_at_which_items_and_status_are_shown(
+    account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account.write_to_lake(*trail(1))
+    serving = asyncio.create_task(command.page(account.here, 0, as_json=True))
+    while not (printed := capsys.readouterr().out):
+        await asyncio.sleep(0.01)
+
+    events = await first_events(json.loads(printed)["address"], {"items", "status"})
+    serving.cancel()
+    await asyncio.wait([serving])
+
+    assert events["about"]["title"] == "clarion prod"
+    assert events["items"][0]["marks"][-1]["word"] == "delivered"
+    assert events["status"]["troubles"] == ["no ingest task is at work"]
+
+
+def test_a_deployments_page_has_no_actions(page: DeployedPage) -> None:
+    assert page.backend.actions == {}
+    assert page.backend.about["local"] is False

@@ -1,0 +1,90 @@
+"""The live page in a tab of Chromium, used as a person would."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.local.chromium import Target
+
+_MEASURE = (Path(__file__).parents[1] / "pipeline" / "report_page.js").read_text()
+HEIGHT = 900
+
+
+class LiveTab:
+    def __init__(self, tab: Target) -> None:
+        self.tab = tab
+
+    async def open(self, address: str, width: int = 1280, scheme: str = "light") -> None:
+        """`scheme` is `light` or `dark`."""
+        metrics = {"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": True}
+        await self.tab.call("Emulation.setDeviceMetricsOverride", **metrics)
+        preferred = [{"name": "prefers-color-scheme", "value": scheme}]
+        await self.tab.call("Emulation.setEmulatedMedia", features=preferred)
+        await self.tab.call("Page.navigate", url=address)
+        await self.tab.until(f"location.href === {json.dumps(address)} && document.readyState === 'complete'")
+        await self.tab.until("document.querySelector('#connection')?.textContent === 'live'")
+
+    async def text(self, selector: str) -> str:
+        return str(await self.tab.evaluate(f"document.querySelector({json.dumps(selector)}).innerText"))
+
+    async def until_text(self, selector: str, text: str) -> None:
+        """Wait until something that the selector finds has the text in it."""
+        found = f"[...document.querySelectorAll({json.dumps(selector)})]"
+        await self.tab.until(f"{found}.some((each) => each.textContent.includes({json.dumps(text)}))")
+
+    async def until_phone_shows(self, phone: str, text: str) -> None:
+        """On one of its cards, of which it has one for each channel."""
+        shows = "[...document.querySelectorAll('.phone')].some((card) => card.querySelector('h3').textContent === "
+        newest = "[...card.querySelectorAll('li:not(.refused)')].some((push) => push.textContent.includes("
+        await self.tab.until(f"{shows}{json.dumps(phone)} && {newest}{json.dumps(text)})))")
+
+    async def until_there(self, selector: str) -> None:
+        await self.tab.until(f"document.querySelector({json.dumps(selector)}) !== null")
+
+    async def click(self, selector: str) -> None:
+        await self.until_there(selector)
+        await self.tab.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
+
+    async def send(self, sender: str, text: str) -> None:
+        """By the button, once its sender is ready."""
+        await self.until_there(f"#sender option[value={sender}]")
+        await self.tab.evaluate(
+            f"""{{
+                const [sender, text] = [document.querySelector("#sender"), document.querySelector("#text")];
+                sender.value = {json.dumps(sender)};
+                sender.dispatchEvent(new Event("change"));
+                text.value = {json.dumps(text)};
+            }}"""
+        )
+        await self.tab.until("!document.querySelector('#send-button').disabled")
+        await self.click("#send-button")
+
+    async def switch(self, trouble: str) -> None:
+        await self.tab.until(f"document.querySelector('#trouble-{trouble}')?.disabled === false")
+        await self.click(f"#trouble-{trouble}")
+        await self.tab.until(f"!document.querySelector('#trouble-{trouble}').disabled")
+
+    async def press(self, key: str) -> None:
+        """Of `Tab`, `Enter`, `Escape` and ` `."""
+        text = {"Enter": "\r", " ": " "}.get(key, "")
+        codes = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32}
+        pressed = {"key": key, "text": text, "windowsVirtualKeyCode": codes[key]}
+        await self.tab.call("Input.dispatchKeyEvent", type="keyDown", **pressed)
+        await self.tab.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=codes[key])
+
+    async def texts(self) -> list[dict[str, Any]]:
+        """Each text with its size in `pixels` and its `contrast` to what lies behind it."""
+        await self.tab.evaluate(_MEASURE)
+        found: list[dict[str, Any]] = await self.tab.evaluate("texts()")
+        return found
+
+    async def overflow(self) -> int:
+        """By how many pixels the page is wider than its screen."""
+        widest: int = await self.tab.evaluate("document.documentElement.scrollWidth - screen.width")
+        return max(0, widest)
+
+    async def screenshot(self, *, whole: bool = True) -> bytes:
+        """Of the whole page or of its first screen, as PNG."""
+        taken = await self.tab.call("Page.captureScreenshot", captureBeyondViewport=whole)
+        return base64.b64decode(taken["data"])

@@ -1,0 +1,195 @@
+"""What a person sees of the live page: on a wide screen and on a phone's, in light and in dark, and at 1,000 a minute."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from clarion.channels import Channel
+from clarion.clock import now_ms
+from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from console.page.server import serving
+from tests.local.chromium import headless
+from tests.page import examples
+from tests.page.live_tab import LiveTab
+from tests.page.made_up import MadeUpPage, trail
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LEAST_PIXELS = 12
+AA_TEXT = 4.5
+"""https://www.w3.org/TR/WCAG22/#contrast-minimum"""
+SCREENSHOTS = Path(__file__).parents[2] / ".build" / "live-page"
+HOSTILE = "<img src=x onerror='seized=1'><script>seized=1</script>\n\nevent: about" + "W" * 200
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tab() -> AsyncIterator[LiveTab]:
+    async with headless() as devtools:
+        yield LiveTab(await devtools.new_page())
+
+
+@asynccontextmanager
+async def opened(tab: LiveTab, page: MadeUpPage, width: int = 1280, scheme: str = "light") -> AsyncIterator[None]:
+    async with serving(page.backend) as address:
+        await tab.open(address, width, scheme)
+        yield
+        await tab.tab.call("Page.navigate", url="about:blank")
+
+
+def local_page() -> MadeUpPage:
+    pushes = [examples.push(1, "Hello!"), examples.push(2, "gone", reason="Unregistered")]
+    return MadeUpPage(controls=examples.controls(), phones=pushes, status=examples.status())
+
+
+def deployed_page() -> MadeUpPage:
+    status = examples.status(alarms=[examples.ALARM], troubles=["1 alarms"])
+    return MadeUpPage(local=False, status=status, history=examples.history())
+
+
+def fill(page: MadeUpPage) -> None:
+    """Something of everything, over the last minutes."""
+    for number in range(60):
+        at = now_ms() - 4_000 * number
+        match number % 6:
+            case 0:
+                page.put(trail(number, at=at, decision=EnvelopeDecision.BAD_SIGNATURE))
+            case 1:
+                page.put(trail(number, at=at, notification=NotificationDecision.RATE_LIMITED))
+            case 2:
+                page.put(trail(number, at=at, pushes={Channel.APNS: PushDecision.RETRY}))
+            case _:
+                page.put(trail(number, at=at))
+
+
+def keep(name: str, screenshot: bytes) -> None:
+    """For people to look at."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    (SCREENSHOTS / name).write_bytes(screenshot)
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(width, scheme) for width in (1280, 400) for scheme in ("light", "dark")]
+)
+@pytest.mark.parametrize("kind", ["local", "deployed"])
+async def test_all_can_be_read_and_nothing_is_cut_off(tab: LiveTab, kind: str, width: int, scheme: str) -> None:
+    page = local_page() if kind == "local" else deployed_page()
+    fill(page)
+    async with opened(tab, page, width, scheme):
+        await tab.until_text(".item .chip", "delivered")
+        await tab.until_text("#status-parts", "Queues")
+        await tab.tab.until("document.querySelectorAll('.uplot').length === 2")
+        keep(f"{kind}-{width}-{scheme}.png", await tab.screenshot())
+        texts = await tab.texts()
+        overflow = await tab.overflow()
+
+    assert len(texts) > 50
+    assert [shown for shown in texts if shown["pixels"] < LEAST_PIXELS] == []
+    assert [shown for shown in texts if shown["contrast"] < AA_TEXT] == []
+    assert overflow == 0
+
+
+@pytest.mark.parametrize("width", [400, 1600])
+async def test_a_strangers_words_neither_run_nor_widen_the_page(tab: LiveTab, width: int) -> None:
+    controls = examples.controls()
+    controls["senders"][0]["title"] = controls["troubles"][0]["title"] = controls["phones"][0]["name"] = HOSTILE
+    alarm = {**examples.ALARM, "name": HOSTILE, "runbook": HOSTILE}
+    status = examples.status(alarms=[alarm], tasks=[{"name": HOSTILE, "renewed_seconds": 1}])
+    page = MadeUpPage(controls=controls, phones=[examples.push(1, HOSTILE, HOSTILE, reason=None)], status=status)
+    page.put(trail(1, reason=HOSTILE, network="statements"))
+    async with opened(tab, page, width):
+        await tab.until_text("#phone-cards li", HOSTILE)
+        await tab.until_text("#status-parts", HOSTILE)
+        await tab.click(".item")
+        await tab.until_text("#why-parts td", HOSTILE.strip())
+        assert await tab.tab.evaluate("typeof seized") == "undefined"
+        assert await tab.tab.evaluate("document.querySelectorAll('main img, script:not([src])').length") == 0
+        assert await tab.overflow() == 0
+
+
+async def test_no_script_runs_on_the_page_however_it_came_there(tab: LiveTab) -> None:
+    async with opened(tab, local_page()):
+        await tab.tab.evaluate(
+            "document.body.append(Object.assign(document.createElement('script'), {text: 'seized = 1'}))"
+        )
+        assert await tab.tab.evaluate("typeof seized") == "undefined"
+
+
+async def test_the_button_sends_what_was_written_as_whom_was_chosen(tab: LiveTab) -> None:
+    page = local_page()
+    async with opened(tab, page):
+        await tab.send("zulip", "over there")
+        await tab.until_text("#send-answer", "sent")
+    assert page.asked == [("send", {"sender": "zulip", "text": "over there"})]
+
+
+async def test_a_sender_whose_phones_are_not_there_yet_cannot_send(tab: LiveTab) -> None:
+    async with opened(tab, MadeUpPage(controls=examples.controls(ready=False))):
+        await tab.until_text("#send-button", "being registered")
+        assert await tab.tab.evaluate("document.querySelector('#send-button').disabled") is True
+
+
+async def test_a_switch_says_what_the_system_does_and_is_asked_for(tab: LiveTab) -> None:
+    page = local_page()
+    async with opened(tab, page):
+        page.put(trail(1, decision=EnvelopeDecision.BAD_SIGNATURE))
+        await tab.until_text("#switches", "the token and its subscription end")
+        await tab.until_text("#switches .chip", "1 bad_signature")
+        await tab.switch("flood")
+    assert page.asked == [("switch", {"trouble": "flood", "on": True})]
+
+
+async def test_all_steps_of_an_item_are_reached_by_the_keyboard_alone(tab: LiveTab) -> None:
+    page = deployed_page()
+    page.put(trail(1))
+    async with opened(tab, page):
+        await tab.until_there(".item")
+        await tab.tab.evaluate("document.body.focus()")
+        for key in ("Tab", "Enter", "Tab", "Enter"):
+            await tab.press(key)
+        await tab.until_text("#why-parts", "the provider took the push")
+        assert "observed" not in await tab.text("#why h2")
+        await tab.press("Escape")
+        await tab.tab.until("!document.querySelector('#why').open")
+
+
+async def test_everything_that_can_be_used_has_a_name(tab: LiveTab) -> None:
+    page = local_page()
+    fill(page)
+    async with opened(tab, page):
+        await tab.until_there(".item")
+        await tab.tab.call("Accessibility.enable")
+        nodes = (await tab.tab.call("Accessibility.getFullAXTree"))["nodes"]
+        used = {"button", "combobox", "textbox", "switch", "link"}
+        named = [(node["role"]["value"], node["name"]["value"]) for node in nodes if node["role"]["value"] in used]
+    assert {role for role, _ in named} >= used - {"link"}
+    assert [role for role, name in named if not name] == []
+
+
+async def test_a_deployments_page_has_nothing_to_press_but_its_items(tab: LiveTab) -> None:
+    page = deployed_page()
+    page.put(trail(1))
+    async with opened(tab, page):
+        await tab.until_text("#status-parts", examples.ALARM["runbook"])
+        await tab.until_there(".item")
+        visible = "[...document.querySelectorAll('button, input, select')].filter((each) => each.checkVisibility())"
+        assert await tab.tab.evaluate(f"{visible}.map((each) => each.className)") == ["item"]
+
+
+async def test_a_thousand_items_come_in_less_than_a_minute(tab: LiveTab) -> None:
+    """In six seconds, each with three pushes; the page has all of them well before a minute is over."""
+    page, count, seconds = local_page(), 1_000, 6
+    async with opened(tab, page):
+        await tab.tab.until("document.querySelectorAll('.station').length === 7")
+        start = time.monotonic()
+        for number in range(count):
+            page.put(trail(number))
+            await asyncio.sleep(max(0, start + seconds * number / count - time.monotonic()))
+        await tab.tab.until(f"document.querySelector('[data-station=source] .stop').textContent === '{count}'")
+        await tab.tab.until(f"document.querySelector('[data-station=phone] .stop').textContent === '{3 * count}'")
+        assert time.monotonic() - start < 60
+        assert await tab.text("#connection") == "live"
