@@ -17,7 +17,7 @@ from walletconnect.unpublished import find_unpublished, note_unpublished
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyCommandHandler:
-    """`domain` is the Notify server's, which the links of notifications lead to."""
+    """`domain` is the Notify server's, which the links of notifications lead to. What fails raises, as `NotSent` does."""
 
     domain: str
     outbox: NotifyOutbox

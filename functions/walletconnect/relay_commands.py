@@ -50,13 +50,16 @@ logger = Logger(service=WALLETCONNECT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayCommandHandler:
-    """What fails raises, and the command is to be handled again."""
+    """What fails raises, and the command is to be handled again. A welcome is one of the `notify_commands`."""
 
     keys: Secret[ServerKeys]
     key_servers: KeyServerClient
     handlers: RequestHandlers
-    outbox: NotifyOutbox
     notify_commands: NotifyCommandHandler
+
+    @property
+    def outbox(self) -> NotifyOutbox:
+        return self.notify_commands.outbox
 
     def handle(self, command: RelayCommand, at_ms: int, *, retried: bool = False) -> None:
         """`at_ms` is when it came, in UNIX milliseconds. `retried`: it was received before."""

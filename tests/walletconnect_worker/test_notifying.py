@@ -117,7 +117,7 @@ def test_who_no_longer_has_the_type_in_its_scope_gets_nothing(stage: Stage) -> N
     command = stage.notify(phone)
     stage.handle(phone.update(SECOND_TYPE))
     assert stage.handle(command) == []
-    assert stage.server.outbox.counts[decided(NotificationDecision.NOT_IN_SCOPE)] == 1
+    assert stage.worker.outbox.counts[decided(NotificationDecision.NOT_IN_SCOPE)] == 1
 
 
 def test_who_has_unsubscribed_meanwhile_gets_nothing_nor_whoever_subscribed_anew(stage: Stage) -> None:
@@ -180,7 +180,7 @@ def test_a_full_mailbox_is_counted_and_not_published_to_again(stage: Stage) -> N
     phone = stage.subscribed()
     stage.relay.outcome = PublishOutcome.MAILBOX_FULL
     assert len(stage.handle(stage.notify(phone))) == 1
-    assert stage.server.outbox.counts[MAILBOXES_FULL] == 1
+    assert stage.worker.outbox.counts[MAILBOXES_FULL] == 1
 
 
 def test_a_new_subscriber_is_welcomed_once(stage: Stage) -> None:
@@ -233,7 +233,7 @@ def test_a_notification_is_received_once(stage: Stage) -> None:
     stage.handle(phone.receipt(sent))
     stage.clock.now += 1
     stage.handle(phone.receipt(sent))
-    assert stage.server.outbox.counts[decided(PushDecision.RECEIVED)] == 1
+    assert stage.worker.outbox.counts[decided(PushDecision.RECEIVED)] == 1
 
 
 def test_a_document_s_receipt_names_the_message_by_its_hash(stage: Stage) -> None:
