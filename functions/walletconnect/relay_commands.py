@@ -70,7 +70,7 @@ class RelayCommandHandler:
             logger.info("refused", tag=command.tag, reason=refusal.reason, flaw=refusal.flaw)
 
     def _serve(self, command: RelayCommand, arrival: RequestArrival) -> None:
-        recipient = find_recipient(command.topic, self.keys.get())
+        recipient = find_recipient(command.topic, self.keys)
         if recipient is None:
             raise NotServed(RefusalReason.UNKNOWN_TOPIC)
         if command.tag == RECEIPT_TAG and recipient.subscription is not None:

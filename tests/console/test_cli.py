@@ -43,7 +43,7 @@ def test_the_commands_are_those_that_the_page_explains() -> None:
     of_zulip = {"keys", "realm add", "realm remove", "retire-key", "rotate-key"}
     of_zulip |= {f"server {change}" for change in ("add", "list", "remove")}
 
-    of_walletconnect = {"create-keys"} | {f"project {change}" for change in (
+    of_walletconnect = {"create-keys", "rotate-keys"} | {f"project {change}" for change in (
         "activate", "add", "deactivate", "domain", "list", "remove-type", "rotate-secret", "type"
     )}  # fmt: skip
 

@@ -89,4 +89,4 @@ def test_every_command_is_explained() -> None:
     named = set(re.findall(r"`project ([a-z-]+)", section("### Projects")))
     projects = walletconnect.commands["project"]
     assert named == set(projects.commands)  # type: ignore[attr-defined] # it is a group
-    assert set(walletconnect.commands) == {"project", "create-keys"}
+    assert set(walletconnect.commands) == {"project", "create-keys", "rotate-keys"}

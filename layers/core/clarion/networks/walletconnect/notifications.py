@@ -29,7 +29,10 @@ _RANDOM_BITS = 74
 
 
 class SentNotification(Model):
-    """`message` is the JSON of what people are shown; `url` is where its link leads. Instants are in UNIX milliseconds."""
+    """`message` is the JSON of what people are shown; `url` is where its link leads. Instants are in UNIX milliseconds.
+
+    `sent_at` is when the dapp first used its id, `kept_at` when it was kept for this subscriber, if that may be later.
+    """
 
     class Meta:
         table_name = NOTIFICATIONS
@@ -42,6 +45,7 @@ class SentNotification(Model):
     url = UnicodeAttribute(null=True)
     is_read = BooleanAttribute(default=False)
     sent_at = NumberAttribute()
+    kept_at = NumberAttribute(null=True)
     received_at = NumberAttribute(null=True)
     ttl = NumberAttribute()
 
