@@ -21,11 +21,11 @@ from clarion.networks.walletconnect.commands import (
 )
 from clarion.secrets import SecretError
 from clarion.sqs import Received
-from walletconnect.changing import ContendedRow
 from walletconnect.key_server import KeyServerUnavailable
 from walletconnect.notify_commands import NotifyCommandHandler
 from walletconnect.outbox import NotifyOutbox, NotSent
 from walletconnect.relay_commands import RelayCommandHandler
+from walletconnect.subscription_changes import ContendedRow
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -16,7 +16,7 @@ from clarion.networks.walletconnect.subscriptions import NotifySubscription, fin
 from clarion.networks.walletconnect.topics import TopicKind, find_topic, split_ref
 from clarion.secrets import Secret
 from walletconnect.refusals import NotServed, RefusalReason
-from walletconnect.sealing import RpcId
+from walletconnect.rpc_messages import RpcId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from api.networks.walletconnect.notifying import MOST_NOTIFICATIONS
+from api.networks.walletconnect.notify import MOST_NOTIFICATIONS
 from api.networks.walletconnect.router import PROJECT_CALLS, PUBLIC_CALLS
 from api.networks.walletconnect.settings import DappApiSettings
 from api.networks.walletconnect.subscribers import MOST_READ, MOST_SHOWN

@@ -51,7 +51,7 @@ def test_the_notify_server_s_domain_has_to_be_the_api_s() -> None:
         api = {**dict(PROD.api), "domain": domain, "certificate_arn": certificate}
         return EnvironmentConfig.model_validate({**dict(PROD), **DEPLOYED, "api": api})
 
-    assert deployed(OPTIONS["domain"]).api.domain == OPTIONS["domain"]
+    assert deployed("notify.example.org").api.domain == "notify.example.org"
     with pytest.raises(ValidationError, match="the `domain` of walletconnect has to be the API's own `domain`"):
         deployed("push.example.org")
 

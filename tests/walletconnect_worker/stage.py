@@ -10,7 +10,7 @@ import boto3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from api.networks.walletconnect.keeping import Keeping, newest_notification
+from api.networks.walletconnect.kept_notifications import Keeping, newest_notification
 from clarion import compact_json, tables
 from clarion.event_log import EventLog
 from clarion.events import Event

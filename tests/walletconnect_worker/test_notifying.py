@@ -59,7 +59,7 @@ def test_a_wallet_is_sent_what_its_dapp_notifies(stage: Stage) -> None:
     assert (claims["sub"], "aud" in claims) == (phone.wallet.subject, False)
     message = claims["msg"]
     assert isinstance(message, dict)
-    assert message == message | row.shown
+    assert message == message | row.content
     assert message | {"url": ""} == {
         "id": row.notification_id,
         "sent_at": NOW * 1000,
@@ -90,7 +90,7 @@ def test_a_document_s_wallet_is_sent_the_hash_of_its_subscription(stage: Stage) 
     assert isinstance(message, dict)
     assert (claims["sub"], claims["aud"]) == (stage.row(phone).hash, phone.wallet.subject)
     assert list(message) == ["title", "body", "icon", "url", "type"]
-    assert message == sent_rows(stage, phone)[0].shown
+    assert message == sent_rows(stage, phone)[0].content
 
 
 def test_match_is_given_the_same_envelope_as_the_relay(stage: Stage) -> None:
@@ -193,7 +193,7 @@ def test_a_new_subscriber_is_welcomed_once(stage: Stage) -> None:
     stage.clock.now += 1
     stage.handle(phone.subscribe())
     stage.notify(phone)
-    assert [(row.number, row.spent > 0, row.shown["title"]) for row in sent_rows(stage, phone)] == [
+    assert [(row.number, row.spent > 0, row.content["title"]) for row in sent_rows(stage, phone)] == [
         (WELCOME_NUMBER, False, "Welcome"),
         (WELCOME_NUMBER + 1, True, "Hello ✓"),
     ]

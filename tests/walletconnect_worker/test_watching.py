@@ -21,7 +21,7 @@ from tests.walletconnect_worker.stage import (
     claims_of,
     opened,
 )
-from walletconnect import watching
+from walletconnect import watch_requests
 
 ALL = None
 DAY = 86_400
@@ -147,7 +147,7 @@ def test_a_request_that_is_overtaken_while_it_is_handled_replaces_nothing(
     stage.clock.now += 1
     assert len(stage.handle(phone.watch(app=ALL))) == 1
     readings = iter([list[Watcher]()])
-    monkeypatch.setattr(watching, "watchers_of", lambda *args: next(readings, None) or watchers_of(*args))
+    monkeypatch.setattr(watch_requests, "watchers_of", lambda *args: next(readings, None) or watchers_of(*args))
     assert len(stage.handle(older)) == 1
     assert [row.iat for row in watchers_of(phone.wallet.account, NOW)] == [NOW + 1]
 

@@ -46,7 +46,7 @@ class NotificationContent(DappArguments):
         return sha256(compact_json.encode(self.model_dump(mode="json"))).hexdigest()
 
 
-class AskedNotification(DappArguments):
+class NotificationArguments(DappArguments):
     """`notification_id` is the project's own name for it, by which it is sent once."""
 
     notification_id: NotificationId | None = Field(

@@ -35,13 +35,13 @@ class RelaySession:
     def __init__(self, socket: BoundedConnection, seconds: float) -> None:
         self._socket = socket
         self._seconds = seconds
-        self._asked: dict[RequestId, asyncio.Future[object]] = {}
+        self._unanswered: dict[RequestId, asyncio.Future[object]] = {}
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def ask(self, method: str, params: object) -> object:
         """The result of a request. Raise `SourceFault`."""
         number = request_id()
-        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        answer = self._unanswered[number] = asyncio.get_running_loop().create_future()
         self._outgoing.put_nowait(request(number, method, params))
         try:
             async with asyncio.timeout(self._seconds):
@@ -49,7 +49,7 @@ class RelaySession:
         except TimeoutError:
             raise SourceFault("no answer") from None
         finally:
-            del self._asked[number]
+            del self._unanswered[number]
 
     def acknowledge(self, number: RequestId) -> None:
         """The message that came as this request need not come again. Of no effect once the connection is lost."""
@@ -74,7 +74,7 @@ class RelaySession:
                 self._answer(said)
 
     def _answer(self, said: RelayAnswer | RelayRefusal) -> None:
-        answer = self._asked.get(said.id)
+        answer = self._unanswered.get(said.id)
         if answer is None or answer.done():
             return
         if isinstance(said, RelayRefusal):

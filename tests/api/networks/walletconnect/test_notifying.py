@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from api.networks.walletconnect.notifying import ID_SECONDS, MOST_NOTIFICATIONS
+from api.networks.walletconnect.notify import ID_SECONDS, MOST_NOTIFICATIONS
 from clarion.networks.walletconnect.buckets import NOTIFY_OF_PROJECT, NOTIFY_OF_SUBSCRIBER
 from clarion.networks.walletconnect.commands import ACCOUNTS, NotifyCommand
 from clarion.networks.walletconnect.domains import move
@@ -225,7 +225,7 @@ def test_a_notification_is_kept_before_it_is_queued(dapp: Dapp, queued: Queued) 
     [one, two] = [command.accounts[0] for command in sorted(queued(), key=lambda each: each.notification.id)]
     rows = list(SentNotification.query(one.subscription_id))
     assert [row.number for row in rows] == [one.number, two.number] == [1, 2]
-    assert [row.shown["title"] for row in rows] == ["one", "two"]
+    assert [row.content["title"] for row in rows] == ["one", "two"]
     assert {row.url for row in rows} == {"https://dapp.example.org/new"}
 
 

@@ -14,7 +14,7 @@ from clarion.networks.walletconnect.domains import claim, move, public_keys
 from clarion.networks.walletconnect.envelope import topic_of
 from clarion.networks.walletconnect.notifications import NotificationKey, SentNotification, link_id
 from clarion.networks.walletconnect.projects import Project, find_app, find_project
-from clarion.networks.walletconnect.reading import is_read
+from clarion.networks.walletconnect.read_marks import is_read
 from clarion.networks.walletconnect.subscriptions import NotifySubscriptionState, find_notify_subscription
 from clarion.networks.walletconnect.topics import TopicKind, find_topic
 from tests.dapps import OTHER_TYPE, TYPE, Dapp, DappReply, new_account

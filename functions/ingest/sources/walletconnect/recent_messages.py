@@ -18,7 +18,7 @@ type MessageDigest = bytes
 """See `commands.message_digest`."""
 
 
-class ShownMessages:
+class RecentMessages:
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
         self._on_their_way: defaultdict[MessageDigest, list[Callable[[], None]]] = defaultdict(list)
@@ -26,7 +26,7 @@ class ShownMessages:
         self._taken: OrderedDict[MessageDigest, None] = OrderedDict()
         """The oldest first."""
 
-    def show(self, message: MessageDigest, acknowledge: Callable[[], None]) -> bool:
+    def add(self, message: MessageDigest, acknowledge: Callable[[], None]) -> bool:
         """Whether it is new. `acknowledge` is called once the queue has it."""
         if message in self._taken:
             acknowledge()
@@ -35,7 +35,7 @@ class ShownMessages:
         self._on_their_way[message].append(acknowledge)
         return is_new
 
-    def take(self, message: MessageDigest) -> None:
+    def queued(self, message: MessageDigest) -> None:
         """The queue has it."""
         for acknowledge in self._on_their_way.pop(message):
             acknowledge()
