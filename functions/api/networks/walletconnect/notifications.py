@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 from pydantic import AfterValidator, AliasChoices, Field
 
-from api.networks.walletconnect.arguments import Account, DappArguments
+from api.networks.walletconnect.arguments import Account, DappArguments, Items
 from clarion import compact_json
 from clarion.networks.walletconnect.commands import DappNotification
 
@@ -53,7 +53,7 @@ class NotificationArguments(DappArguments):
         default=None, validation_alias=AliasChoices("notification_id", "notificationId")
     )
     notification: NotificationContent
-    accounts: Annotated[list[Account], Field(min_length=1)]
+    accounts: Annotated[Items[Account], Field(min_length=1)]
 
     @property
     def distinct_accounts(self) -> list[str]:

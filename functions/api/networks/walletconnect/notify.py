@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from api.networks.walletconnect.arguments import Items
 from api.networks.walletconnect.call import DappAnswer, ProjectCall
 from api.networks.walletconnect.errors import DappError, unprocessable
 from api.networks.walletconnect.kept_notifications import Keeping, NewestNotification, newest_notification
@@ -45,7 +46,7 @@ MOST_NOTIFICATIONS = 500
 ID_SECONDS = 7 * 86_400
 """How long an id names the same notification."""
 
-_ONE, _EACH = TypeAdapter(NotificationArguments), TypeAdapter(list[NotificationArguments])
+_ONE, _EACH = TypeAdapter(NotificationArguments), TypeAdapter(Items[NotificationArguments])
 
 type Subscribers = Mapping[str, NotifySubscription]
 """By account."""

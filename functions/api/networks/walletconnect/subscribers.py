@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from pydantic import Field, TypeAdapter
 
-from api.networks.walletconnect.arguments import Account, DappArguments
+from api.networks.walletconnect.arguments import Account, DappArguments, Items
 from api.networks.walletconnect.call import DappAnswer, ProjectCall
 from api.networks.walletconnect.errors import unprocessable
 from clarion.networks.walletconnect.buckets import MARK_ALL_AS_READ, SUBSCRIBERS_GET, SUBSCRIBERS_POST
@@ -16,13 +16,15 @@ from clarion.networks.walletconnect.subscriptions import NotifySubscription, acc
 MOST_READ = 50_000
 """Subscriptions for one answer, those included that have ended: Lambda's have 6 MB at most. https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html"""
 MOST_SHOWN = 100
+_MOST_CHARACTERS = 100
+"""Of an account: the longest has 82."""
 
 _ATTRIBUTES = ["app", "account", "subscription_id", "scope", "state"]
 """Without the key of its notifications, which the router has no use for."""
 
 
 class SubscribersArguments(DappArguments):
-    accounts: Annotated[list[Account], Field(min_length=1, max_length=MOST_SHOWN)]
+    accounts: Annotated[Items[Account], Field(min_length=1, max_length=MOST_SHOWN)]
 
 
 _ARGUMENTS = TypeAdapter(SubscribersArguments)
@@ -32,7 +34,7 @@ def list_subscribers(call: ProjectCall) -> DappAnswer:
     """Their accounts. If there are more, or more who have left, the header `Link` has the address of the next ones."""
     call.take_project_token(SUBSCRIBERS_GET)
     after = call.query("after")
-    if after == "":
+    if after is not None and not 0 < len(after) <= _MOST_CHARACTERS:
         raise unprocessable("after: names no account")
     found = NotifySubscription.query(
         call.own_app,

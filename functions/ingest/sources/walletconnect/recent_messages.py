@@ -14,6 +14,9 @@ from collections.abc import Callable
 REMEMBERED = 65_536
 """Messages that the queue has, at some 150 bytes each."""
 
+MOST_REPEATED = 100
+"""So often is one message acknowledged that is yet to be queued, however often the relay sends it meanwhile."""
+
 type MessageDigest = bytes
 """See `commands.message_digest`."""
 
@@ -31,8 +34,9 @@ class RecentMessages:
         if message in self._taken:
             acknowledge()
             return False
-        is_new = message not in self._on_their_way
-        self._on_their_way[message].append(acknowledge)
+        is_new, waiting = message not in self._on_their_way, self._on_their_way[message]
+        if len(waiting) < MOST_REPEATED:
+            waiting.append(acknowledge)
         return is_new
 
     def queued(self, message: MessageDigest) -> None:

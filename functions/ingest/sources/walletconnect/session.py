@@ -27,6 +27,8 @@ from ingest.sources.websocket import BoundedConnection, blaming_the_node, open_c
 
 _MOST_BYTES = 1024 * 1024
 """Of one frame. A wallet's message has a few thousand, and the answer to the largest request 34,000."""
+_MOST_WAITING = 10_000
+"""Of our frames. A relay that sends and doesn't read gets no more acknowledgements, and so sends its messages again."""
 
 
 class RelaySession:
@@ -53,7 +55,8 @@ class RelaySession:
 
     def acknowledge(self, number: RequestId) -> None:
         """The message that came as this request need not come again. Of no effect once the connection is lost."""
-        self._outgoing.put_nowait(acknowledgement(number))
+        if self._outgoing.qsize() < _MOST_WAITING:
+            self._outgoing.put_nowait(acknowledgement(number))
 
     async def write_all(self) -> None:
         """Raise `SourceFault`."""

@@ -5,7 +5,9 @@ from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
+from pydantic import ValidationError
 
+from api.networks.walletconnect import notify
 from api.networks.walletconnect.notify import ID_SECONDS, MOST_NOTIFICATIONS
 from clarion.networks.walletconnect.buckets import NOTIFY_OF_PROJECT, NOTIFY_OF_SUBSCRIBER
 from clarion.networks.walletconnect.commands import ACCOUNTS, NotifyCommand
@@ -98,6 +100,13 @@ def test_several_notifications_are_answered_together(dapp: Dapp, queued: Queued)
         ("Hello", one),
         ("Another", other),
     }
+
+
+def test_a_list_of_nothing_but_faults_is_read_up_to_the_first() -> None:
+    """A body has room for 250,000 of them, which took 250 MB."""
+    with pytest.raises(ValidationError) as raised:
+        notify._EACH.validate_json(b"[0, 0, 0]")
+    assert raised.value.error_count() == 1
 
 
 def test_at_most_500_notifications_are_taken_at_once(dapp: Dapp) -> None:

@@ -97,8 +97,10 @@ def test_some_subscribers_are_shown_with_what_they_take(dapp: Dapp) -> None:
     assert reply.json == {account: {"notification_types": listed} for account, listed in types.items()}
 
 
-def test_nothing_comes_after_no_account(dapp: Dapp) -> None:
-    reply = dapp.send("GET", "/{project}/subscribers?after=")
+@pytest.mark.parametrize("after", ["", "e" * 2_000])
+def test_nothing_comes_after_no_account(dapp: Dapp, after: str) -> None:
+    """A table has no key of more than 1,024 bytes."""
+    reply = dapp.send("GET", f"/{{project}}/subscribers?after={after}")
     assert (reply.status, reply.reason) == (422, "after: names no account")
 
 
