@@ -16,7 +16,7 @@ from clarion.networks.walletconnect.buckets import BucketSize
 from clarion.networks.walletconnect.commands import RelayCommand
 from clarion.networks.walletconnect.needs import REQUESTS_REFUSED
 from clarion.networks.walletconnect.server_keys import ServerKeys
-from clarion.networks.walletconnect.subscriptions import NotifySubscription
+from clarion.networks.walletconnect.subscriptions import NotifySubscription, account_key
 from clarion.networks.walletconnect.tags import ActName
 from clarion.networks.walletconnect.topics import FollowedTopic, ending
 from clarion.secrets import Secret
@@ -84,7 +84,7 @@ class RelayCommandHandler:
     ) -> None:
         try:
             request = self._authorized(kind, recipient, message, arrival)
-            _take_of_topic(kind, request)
+            _take_of_authentic(kind, request)
             served = self.handlers.serve(kind.act, request, self.keys.get())
         except NotServed as refusal:
             if refusal.reason not in UNANSWERED:
@@ -132,10 +132,12 @@ class RelayCommandHandler:
             self.outbox.events.add(received_event(subscription, row, arrival.at_ms))
 
 
-def _take_of_topic(kind: RequestKind, request: WalletRequest) -> None:
-    """For a request that is authentic, once however often it comes. Raises `NotServed`."""
-    if kind.topic_bucket is not None and not request.signed.arrival.retried and accepted(request.signed) is None:
-        _take(kind.topic_bucket, request.recipient.topic, request.signed.arrival.at_ms)
+def _take_of_authentic(kind: RequestKind, request: WalletRequest) -> None:
+    """The tokens of topic and account, once however often the request comes. Raises `NotServed`."""
+    signed, needs_tokens = request.signed, kind.topic_bucket or kind.account_bucket
+    if needs_tokens and not signed.arrival.retried and accepted(signed) is None:
+        _take(kind.topic_bucket, request.recipient.topic, signed.arrival.at_ms)
+        _take(kind.account_bucket, account_key(signed.account), signed.arrival.at_ms)
 
 
 def _take(bucket: BucketSize | None, whose: str, at_ms: int) -> None:
