@@ -19,6 +19,15 @@ def read(secret_id: str) -> StoredSecret:
     return StoredSecret(secret_id, answer["SecretString"], answer["VersionId"])
 
 
+def read_former(secret_id: str) -> str | None:
+    """The text that the present one has replaced; None if there was none."""
+    client = boto3.client("secretsmanager")
+    try:
+        return client.get_secret_value(SecretId=secret_id, VersionStage="AWSPREVIOUS")["SecretString"]
+    except client.exceptions.ResourceNotFoundException:
+        return None
+
+
 def replace(known: StoredSecret, text: str) -> None:
     """As the one version that follows `known`: of two operators who have read the same, the second is refused.
 

@@ -260,6 +260,17 @@ class EnvironmentConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _networks_name_the_api_s_domain(self) -> "EnvironmentConfig":
+        """An API without one may have something before it that has the networks'."""
+        for name in self.networks if self.api.domain else ():
+            asked = network(name).needs.options
+            if asked and asked.api_domain and self.options[name][asked.api_domain] != self.api.domain:
+                raise ValueError(
+                    f"the `{asked.api_domain}` of {name} has to be the API's own `domain`: its routes are reached there"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _channels_are_whole(self) -> "EnvironmentConfig":
         if len(set(self.channels)) < len(self.channels):
             raise ValueError("a channel is named twice")

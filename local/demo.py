@@ -22,8 +22,8 @@ from local.provider import ReceivedPush
 from local.scenes import Outcome, Scene, Unexpected
 from local.story import STORY
 from local.system import System, running
-from local.walletconnect_identity import UnexpectedClaims
-from local.walletconnect_wallet import WalletRefusal
+from local.walletconnect.identity import UnexpectedClaims
+from local.walletconnect.wallet import WalletRefusal
 from local.zulip_bouncer import BouncerRefusalError, BouncerUnavailableError
 
 _FAILURES = (

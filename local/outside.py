@@ -21,8 +21,8 @@ from local.keys import ApnsKeyPair, ServiceAccount, VapidKeyPair
 from local.ports import reserved_port
 from local.store import StatementStore
 from local.tls import Localhost
-from local.walletconnect_hosts import HOSTS
-from local.walletconnect_network import WalletConnectNetwork
+from local.walletconnect.hosts import HOSTS
+from local.walletconnect.network import WalletConnectNetwork
 from local.webhook import Webhook
 from local.webpush import PushService
 from local.xmtp_node import DevelopmentNode, XmtpNetwork

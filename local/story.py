@@ -21,7 +21,7 @@ from local.device import forge, topic_of
 from local.provider import Journal
 from local.scenes import QUIET, Outcome, Scene, decisions_on, expect, shown_by_phones, until_shown
 from local.system import PATIENCE, System
-from local.walletconnect_story import a_dapp_notifies, forged_expired_and_replayed
+from local.walletconnect.story import a_dapp_notifies, forged_expired_and_replayed
 from local.xmtp_story import a_friends_message, a_reaction, ones_own_message, the_rollover
 from local.zulip_story import a_dead_token, a_new_bouncer_key, an_outage, two_realms
 

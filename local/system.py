@@ -44,7 +44,7 @@ from local.outside import API_SECRET, Credentials, Outside
 from local.ports import reserved_port
 from local.provider import ReceivedPush
 from local.store import StatementStore
-from local.walletconnect_network import WalletConnectNetwork
+from local.walletconnect.network import WalletConnectNetwork
 from local.webhook import Webhook
 from local.webpush import PushService
 from local.xmtp_node import XmtpNetwork

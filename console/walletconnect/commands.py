@@ -142,6 +142,15 @@ def _create_keys(*, yes: bool, stage: str | None, as_json: bool) -> Exit:
     return Exit.WELL
 
 
+@walletconnect.command("rotate-keys")
+@options(yes_option)
+def _rotate_keys(*, yes: bool, stage: str | None, as_json: bool) -> Exit:
+    """Make new keys for the Notify server in place of its own. Wallets learn them from its did.json."""
+    here, _ = _bound(stage)
+    show(server_keys.rotate(here, yes=yes), as_json=as_json)
+    return Exit.WELL
+
+
 def _bound(stage: str | None) -> tuple[Deployment, Connection]:
     here = deployment.find(stage)
     return here, projects.bind(here)

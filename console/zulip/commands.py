@@ -1,5 +1,6 @@
 """`clarion zulip COMMAND …`: the words of the command line."""
 
+from typing import Any, override
 from uuid import UUID
 
 import click
@@ -10,6 +11,19 @@ from console.faults import Exit
 from console.options import Hex, options, yes_option
 from console.output import show
 from console.zulip import bouncer_keys, servers
+
+
+class Allowed(click.ParamType[int]):
+    """A number, or `default`, which is `servers.DEFAULT`."""
+
+    name = "number"
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if value == "default":
+            return servers.DEFAULT
+        return click.IntRange(min=1).convert(value, param, ctx)
+
 
 _server = click.argument("server", type=click.UUID)
 _realm = click.argument("realm", type=click.UUID)
@@ -36,9 +50,9 @@ def _realms() -> None:
     click.option("--hostname", help="By which its operator knows it."),
     click.option("--contact", help="Its operator's email address."),
     click.option("--key-hash", type=Hex(), help="SHA-256 of its zulip_org_key; needed the first time."),
-    click.option("--devices", type=click.IntRange(min=1), help="At most so many, instead of the default."),
-    click.option("--pushes-a-minute", type=click.IntRange(min=1), help="At most so many, instead of the default."),
-    click.option("--realms", type=click.IntRange(min=1), help="It may claim so many, instead of the default."),
+    click.option("--devices", type=Allowed(), help="At most so many; `default` for as many as any."),
+    click.option("--pushes-a-minute", type=Allowed(), help="At most so many; `default` for as many as any."),
+    click.option("--realms", type=Allowed(), help="It may claim so many; `default` for as many as any."),
 )
 def _add_server(
     *,
@@ -85,6 +99,15 @@ def _list_servers(*, stage: str | None, as_json: bool) -> Exit:
 def _add_realm(*, realm: UUID, server: UUID, host: str | None, yes: bool, stage: str | None, as_json: bool) -> Exit:
     """Say that REALM is on a server, or has moved there."""
     show(servers.add_realm(_bound(stage), realm, server, host, yes=yes), as_json=as_json)
+    return Exit.WELL
+
+
+@_realms.command("list")
+@options(click.option("--server", type=click.UUID, help="That server's alone."))
+def _list_realms(*, server: UUID | None, stage: str | None, as_json: bool) -> Exit:
+    """All realms, by their servers."""
+    _bound(stage)
+    show(servers.list_realms(server), as_json=as_json)
     return Exit.WELL
 
 

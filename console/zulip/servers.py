@@ -2,10 +2,13 @@
 
 from collections import Counter
 from dataclasses import asdict, dataclass
+from typing import Any
 from uuid import UUID
 
 import click
 from pydantic import BaseModel
+from pynamodb.attributes import Attribute
+from pynamodb.expressions.update import Action
 from rich.console import RenderableType
 from rich.table import Table
 
@@ -21,18 +24,25 @@ COLUMNS = (
     *("server", "state", "hostname", "contact", "realms", "realms at most"),
     *("devices", "devices at most", "pushes a minute"),
 )
+REALM_COLUMNS = ("server", "realm", "state", "host")
+
+DEFAULT = 0
+"""In place of a server's own quota: that of all servers."""
 
 
 @dataclass(frozen=True)
 class ServerTerms:
-    """What an operator says of a server; None leaves it as it is. `key_hash` is the SHA-256 of its `zulip_org_key`."""
+    """What an operator says of a server; None leaves it as it is. `key_hash` is the SHA-256 of its `zulip_org_key`.
+
+    A quota may be `DEFAULT`.
+    """
 
     hostname: str | None = None
     contact_email: str | None = None
     key_hash: bytes | None = None
-    devices_most: int | None = None
+    max_devices: int | None = None
     pushes_a_minute: int | None = None
-    realms_most: int | None = None
+    max_realms: int | None = None
 
 
 class ServerLine(BaseModel):
@@ -42,16 +52,16 @@ class ServerLine(BaseModel):
     state: ServerState
     hostname: str | None
     contact_email: str | None
-    devices_most: int | None
+    max_devices: int | None
     pushes_a_minute: int | None
-    realms_most: int | None
+    max_realms: int | None
     realms: int | None = None
     devices: int | None = None
 
     @property
     def cells(self) -> list[str]:
         texts = (self.hostname, self.contact_email)
-        numbers = (self.realms, self.realms_most, self.devices, self.devices_most, self.pushes_a_minute)
+        numbers = (self.realms, self.max_realms, self.devices, self.max_devices, self.pushes_a_minute)
         known = (UNKNOWN if one is None else str(one) for one in (*texts, *numbers))
         return [str(self.server_uuid), self.state, *known]
 
@@ -72,6 +82,23 @@ class ServerChange(Report):
 
     def __rich__(self) -> RenderableType:
         return f"{self.server.server_uuid} is {self.server.state} at {self.stage}."
+
+
+class RealmLine(BaseModel):
+    realm_uuid: UUID
+    server_uuid: UUID
+    state: RealmState
+    host: str | None
+
+
+class Realms(Report):
+    realms: tuple[RealmLine, ...]
+
+    def __rich__(self) -> Table:
+        made = table(None, *REALM_COLUMNS)
+        for line in self.realms:
+            made.add_row(str(line.server_uuid), str(line.realm_uuid), line.state, line.host or UNKNOWN)
+        return made
 
 
 class RealmChange(Report):
@@ -99,7 +126,7 @@ def add_server(here: Deployment, server_uuid: UUID, terms: ServerTerms) -> Serve
     row = Server(str(server_uuid))
     row.update(
         [
-            *(getattr(Server, name).set(value) for name, value in given.items()),
+            *(_changed(getattr(Server, name), value) for name, value in given.items()),
             *([Server.former_key_until.set(0)] if terms.key_hash else []),
             Server.state.set(ServerState.ACTIVE),
             Server.created_at.set(Server.created_at | now_ms()),
@@ -146,6 +173,19 @@ def remove_realm(here: Deployment, realm_uuid: UUID, *, yes: bool) -> RealmChang
     confirm(f"Refuse realm {realm_uuid} of server {row.server_uuid} at {here} from now on?", yes=yes)
     row.update([Realm.state.set(RealmState.REFUSED)])
     return _realm_change(here, row)
+
+
+def list_realms(server_uuid: UUID | None) -> Realms:
+    """All of them, or one server's, by server and host."""
+    lines = (RealmLine.model_validate(row, from_attributes=True) for row in Realm.scan())
+    listed = (line for line in lines if server_uuid in {None, line.server_uuid})
+    return Realms(
+        realms=tuple(sorted(listed, key=lambda line: (str(line.server_uuid), line.host or "", line.realm_uuid)))
+    )
+
+
+def _changed(column: Attribute[Any], value: object) -> Action:
+    return column.remove() if value == DEFAULT else column.set(value)
 
 
 def _server(server_uuid: UUID) -> Server:

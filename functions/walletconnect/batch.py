@@ -13,7 +13,6 @@ from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS, describe
 from clarion.messages import CommandMessage
 from clarion.networks import WALLETCONNECT
-from clarion.networks.settings import WorkerSettings
 from clarion.networks.walletconnect.commands import (
     NotifyCommand,
     RelayCommand,
@@ -22,10 +21,11 @@ from clarion.networks.walletconnect.commands import (
 )
 from clarion.secrets import SecretError
 from clarion.sqs import Received
-from walletconnect.changing import ContendedRow
 from walletconnect.key_server import KeyServerUnavailable
-from walletconnect.outbox import NotSent
-from walletconnect.server import NotifyServer
+from walletconnect.notify_commands import NotifyCommandHandler
+from walletconnect.outbox import NotifyOutbox, NotSent
+from walletconnect.relay_commands import RelayCommandHandler
+from walletconnect.subscription_changes import ContendedRow
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -64,25 +64,23 @@ def retry_delay(receives: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandWorker:
-    server: NotifyServer
+    """`relay_commands` handles what comes from wallets, `notify_commands` what comes from dapps."""
+
+    relay_commands: RelayCommandHandler
+    notify_commands: NotifyCommandHandler
     sqs: "SQSClient"
     queue_url: str
     dead_letter_url: str
     max_receives: int
 
-    @classmethod
-    def serving(cls, settings: WorkerSettings, server: NotifyServer) -> Self:
-        return cls(
-            server=server,
-            sqs=server.outbox.sqs,
-            queue_url=settings.queue_url,
-            dead_letter_url=settings.dead_letter_url,
-            max_receives=settings.max_receives,
-        )
+    @property
+    def outbox(self) -> NotifyOutbox:
+        """That of both handlers."""
+        return self.notify_commands.outbox
 
     def handle(self, records: Sequence[Mapping[str, Any]], until: float = float("inf")) -> list[str]:
         """The ids of the messages that are to come again. Nothing is begun after `until`, of the monotonic clock."""
-        self.server.key_servers.begin_batch()
+        self.relay_commands.key_servers.begin_batch()
         delays = dict[str, tuple[str, float]]()
         for one in sorted(map(ReceivedCommand.of, records), key=ReceivedCommand.is_of_wallet):
             delay = self._handle(one) if time.monotonic() <= until else 0
@@ -106,9 +104,9 @@ class CommandWorker:
         retried = one.received.receives > 1
         try:
             if isinstance(command, NotifyCommand):
-                self.server.notify(command, retried=retried)
+                self.notify_commands.handle(command, retried=retried)
             else:
-                self.server.serve(command, one.sent_at, retried=retried)
+                self.relay_commands.handle(command, one.sent_at, retried=retried)
         except AWS_ERRORS as error:
             return describe(error)
         except _MAY_PASS as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 from clarion.networks.walletconnect.notifications import SentNotification, newest_first
 from clarion.networks.walletconnect.projects import DappApp
-from clarion.networks.walletconnect.reading import is_read
+from clarion.networks.walletconnect.read_marks import is_read
 from clarion.tables import update_if
 
 
@@ -19,9 +19,9 @@ def page(app: DappApp, subscription_id: str, claims: Mapping[str, Any], now: int
     if claims.get("urf"):
         rows.sort(key=lambda row: is_read(row, app))
     rest = _after(rows, claims.get("aft"))
-    shown, more = rest[: claims["lmt"]], rest[claims["lmt"] :]
+    first, more = rest[: claims["lmt"]], rest[claims["lmt"] :]
     return {
-        "nfs": [_notification(row, app) for row in shown],
+        "nfs": [_notification(row, app) for row in first],
         "mre": bool(more),
         "mur": any(not is_read(row, app) for row in more),
     }
@@ -47,4 +47,4 @@ def _after(rows: Sequence[SentNotification], notification_id: str | None) -> Seq
 
 
 def _notification(row: SentNotification, app: DappApp) -> dict[str, object]:
-    return {"id": row.notification_id, "sent_at": int(row.sent_at), **row.shown, "is_read": is_read(row, app)}
+    return {"id": row.notification_id, "sent_at": int(row.sent_at), **row.content, "is_read": is_read(row, app)}

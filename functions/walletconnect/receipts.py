@@ -4,18 +4,23 @@ A receipt of the document's names the message by its hash. One of the shipped pr
 sent on its topic under its JSON-RPC id.
 """
 
+from clarion.decisions import Purpose, PushDecision
+from clarion.events import PushTried
+from clarion.networks import WALLETCONNECT
 from clarion.networks.walletconnect.jwt import message_hash
 from clarion.networks.walletconnect.notifications import SentNotification, find_notification
+from clarion.networks.walletconnect.sealed import envelope_id_of
+from clarion.networks.walletconnect.subscriptions import NotifySubscription
 from clarion.tables import update_if
 from walletconnect.authorization import SignedRequest
-from walletconnect.rpc_ids import number_of, rpc_id_of
-from walletconnect.sealing import RpcId
+from walletconnect.rpc_messages import RpcId, number_of, rpc_id_of
+from walletconnect.subscriber_messages import receipt_of
 
 
 def receive(subscription_id: str, rpc_id: RpcId, request: SignedRequest) -> SentNotification | None:
     """What is received now; None if nothing such was sent, or it was received before."""
     row, at_ms = find_sent(subscription_id, rpc_id), request.arrival.at_ms
-    if row is None or (request.profile == "document" and message_hash(row.shown) != request.claims["sub"]):
+    if row is None or (request.profile == "document" and message_hash(row.content) != request.claims["sub"]):
         return None
     received_at = SentNotification.received_at
     # The same receipt, handled again after a crash, is received at the same time.
@@ -31,3 +36,19 @@ def find_sent(subscription_id: str, rpc_id: RpcId) -> SentNotification | None:
     except ValueError:
         return None
     return row if row is not None and rpc_id_of(row) == int(rpc_id) else None
+
+
+def received_event(subscription: NotifySubscription, row: SentNotification, at_ms: int) -> PushTried:
+    """Whatever way it came. A wallet does not say by which of its phones."""
+    envelope_id = envelope_id_of(subscription.topic, row.notification_id)
+    return PushTried(
+        network=WALLETCONNECT,
+        at=at_ms,
+        receipt=receipt_of(envelope_id),
+        envelope_id=envelope_id,
+        decision=PushDecision.RECEIVED,
+        purpose=Purpose.DIRECT,
+        subscription_id=subscription.subscription_id,
+        attempt=0,
+        latency_ms=max(0, at_ms - int(row.sent_at)),
+    )

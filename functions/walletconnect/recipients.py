@@ -14,8 +14,9 @@ from clarion.networks.walletconnect.projects import DappApp, find_app
 from clarion.networks.walletconnect.server_keys import ServerKeys
 from clarion.networks.walletconnect.subscriptions import NotifySubscription, find_notify_subscription
 from clarion.networks.walletconnect.topics import TopicKind, find_topic, split_ref
+from clarion.secrets import Secret
 from walletconnect.refusals import NotServed, RefusalReason
-from walletconnect.sealing import RpcId
+from walletconnect.rpc_messages import RpcId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +85,16 @@ class OpenedMessage:
         raise NotServed(RefusalReason.UNREADABLE)
 
 
-def find_recipient(topic: str, server: ServerKeys) -> RequestRecipient | None:
-    """None if the topic is nobody's, or a subscription's that has another by now."""
-    if topic == server.watch_topic:
-        return RequestRecipient(agreement_key=server.subscribe, signing_key=server.authentication)
+def find_recipient(topic: str, keys: Secret[ServerKeys]) -> RequestRecipient | None:
+    """None if the topic is nobody's, a subscription's that has another by now, or the server's by keys it had before."""
+    if server := _server(topic, keys.get()):
+        return server
     row = find_topic(topic)
     if row is None:
         return None
+    if row.kind == TopicKind.SERVER:
+        # The keys have been rotated lately: the topic is followed as soon as the secret has them.
+        return _server(topic, keys.reread())
     domain, account = split_ref(row.ref)
     app, subscription = find_app(domain), find_notify_subscription(domain, account) if account else None
     if app is None:
@@ -98,6 +102,13 @@ def find_recipient(topic: str, server: ServerKeys) -> RequestRecipient | None:
     if account and (subscription is None or subscription.topic != topic):
         return None
     return recipient_of(app, subscription)
+
+
+def _server(topic: str, keys: ServerKeys) -> RequestRecipient | None:
+    """The Notify server, if the topic is that of its keys."""
+    if topic != keys.watch_topic:
+        return None
+    return RequestRecipient(agreement_key=keys.subscribe, signing_key=keys.authentication)
 
 
 def recipient_of(app: DappApp, subscription: NotifySubscription | None = None) -> RequestRecipient:

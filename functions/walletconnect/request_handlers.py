@@ -13,20 +13,20 @@ from clarion.networks.walletconnect.relay import Publication
 from clarion.networks.walletconnect.server_keys import ServerKeys
 from clarion.networks.walletconnect.subscriptions import NotifySubscription
 from clarion.networks.walletconnect.tags import ActName
-from walletconnect import changing, history
-from walletconnect.accepting import accept
+from walletconnect import history, subscription_changes
+from walletconnect.accepted_tokens import accept
 from walletconnect.authorization import SignedRequest
-from walletconnect.changing import Change, Make
-from walletconnect.listing import ListChange, SubscriptionListing
 from walletconnect.recipients import OpenedMessage, RequestRecipient
 from walletconnect.refusals import NotServed, RefusalReason
-from walletconnect.watching import watch
+from walletconnect.subscription_changes import Change, Make
+from walletconnect.subscription_lists import ListChange, SubscriptionListing
+from walletconnect.watch_requests import watch
 
 
 class WalletRequest(NamedTuple):
     recipient: RequestRecipient
     message: OpenedMessage
-    request: SignedRequest
+    signed: SignedRequest
 
     @property
     def app(self) -> DappApp:
@@ -64,7 +64,7 @@ class RequestHandlers:
     connection: Connection
     executor: Executor
 
-    def serve(self, act: ActName, asked: WalletRequest, server: ServerKeys) -> Served:
+    def serve(self, act: ActName, request: WalletRequest, server: ServerKeys) -> Served:
         serve: Mapping[ActName, Callable[[WalletRequest, ServerKeys], Served]] = {
             ActName.SUBSCRIPTION: self._subscribe,
             ActName.UPDATE: self._update,
@@ -73,54 +73,56 @@ class RequestHandlers:
             ActName.GET_NOTIFICATIONS: self._get,
             ActName.MARK_NOTIFICATIONS_AS_READ: self._mark,
         }
-        return serve[act](asked, server)
+        return serve[act](request, server)
 
-    def _subscribe(self, asked: WalletRequest, server: ServerKeys) -> Served:
-        request = asked.request
-        agreement = changing.agreement_key_for(request, asked.app.subscribe_key)
-        change = self._change(asked, changing.subscribe(request, asked.app, agreement, asked.message.sender or b""))
+    def _subscribe(self, request: WalletRequest, server: ServerKeys) -> Served:
+        signed = request.signed
+        agreement = subscription_changes.agreement_key_for(signed, request.app.subscribe_key)
+        change = self._change(
+            request, subscription_changes.subscribe(signed, request.app, agreement, request.message.sender or b"")
+        )
         of_document = {"sub": public_did(agreement)}
-        begun = change.row.subscription_id == changing.subscription_id_of(request)
-        served = _changed(asked, change, server, of_document)
+        begun = change.row.subscription_id == subscription_changes.subscription_id_of(signed)
+        served = _changed(request, change, server, of_document)
         return replace(served, begun=change.row if begun else None)
 
-    def _update(self, asked: WalletRequest, server: ServerKeys) -> Served:
-        change = self._change(asked, changing.update(asked.request, asked.app))
-        return _changed(asked, change, server, {"sub": asked.request.hash})
+    def _update(self, request: WalletRequest, server: ServerKeys) -> Served:
+        change = self._change(request, subscription_changes.update(request.signed, request.app))
+        return _changed(request, change, server, {"sub": request.signed.hash})
 
-    def _delete(self, asked: WalletRequest, server: ServerKeys) -> Served:
-        change = self._change(asked, changing.delete(asked.request))
-        served = _changed(asked, change, server, {"sub": change.row.hash})
-        return replace(served, ended=asked.subscription.topic)
+    def _delete(self, request: WalletRequest, server: ServerKeys) -> Served:
+        change = self._change(request, subscription_changes.delete(request.signed))
+        served = _changed(request, change, server, {"sub": change.row.hash})
+        return replace(served, ended=request.subscription.topic)
 
-    def _change(self, asked: WalletRequest, make: Make) -> Change:
-        return changing.change(self.connection, asked.app.app, asked.request, make)
+    def _change(self, request: WalletRequest, make: Make) -> Change:
+        return subscription_changes.change(self.connection, request.app.app, request.signed, make)
 
-    def _watch(self, asked: WalletRequest, _server: ServerKeys) -> Served:
-        request = asked.request
-        at_ms = watch(request, asked.message.key)
+    def _watch(self, request: WalletRequest, _server: ServerKeys) -> Served:
+        signed = request.signed
+        at_ms = watch(signed, request.message.key)
         return Served(
-            claims={"sbs": SubscriptionListing(request.account, at_ms // 1000).seen_by(request.app)}, at_ms=at_ms
+            claims={"sbs": SubscriptionListing(signed.account, at_ms // 1000).seen_by(signed.app)}, at_ms=at_ms
         )
 
-    def _get(self, asked: WalletRequest, _server: ServerKeys) -> Served:
+    def _get(self, request: WalletRequest, _server: ServerKeys) -> Served:
         """Changes nothing, so its token isn't noted: two readings of one second are signed alike."""
-        row, at_ms = changing.require_active(asked.subscription), asked.request.arrival.at_ms
+        row, at_ms = subscription_changes.require_active(request.subscription), request.signed.arrival.at_ms
         return Served(
-            claims=history.page(asked.app, row.subscription_id, asked.request.claims, at_ms // 1000), at_ms=at_ms
+            claims=history.page(request.app, row.subscription_id, request.signed.claims, at_ms // 1000), at_ms=at_ms
         )
 
-    def _mark(self, asked: WalletRequest, _server: ServerKeys) -> Served:
+    def _mark(self, request: WalletRequest, _server: ServerKeys) -> Served:
         """All of them, whatever else is named, if the wallet says so."""
-        claims, row = asked.request.claims, changing.require_active(asked.subscription)
+        claims, row = request.signed.claims, subscription_changes.require_active(request.subscription)
         ids = None if claims["all"] else set(claims.get("ids") or ())
-        at_ms = accept(asked.request)
+        at_ms = accept(request.signed)
         history.mark_as_read(row.subscription_id, ids, at_ms // 1000, self.executor)
         return Served(claims={}, at_ms=at_ms)
 
 
-def _changed(asked: WalletRequest, change: Change, server: ServerKeys, of_document: Mapping[str, object]) -> Served:
+def _changed(request: WalletRequest, change: Change, server: ServerKeys, of_document: Mapping[str, object]) -> Served:
     """The document's wallets get a hash or a key, those of the shipped protocol all that they may see."""
-    changed = ListChange.of(asked.request, change.at_ms // 1000)
-    claims = of_document if asked.request.profile == "document" else {"sbs": changed.shown}
+    changed = ListChange.of(request.signed, change.at_ms // 1000)
+    claims = of_document if request.signed.profile == "document" else {"sbs": changed.for_signer}
     return Served(claims=claims, at_ms=change.at_ms, others=changed.publications(server.authentication))

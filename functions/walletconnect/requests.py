@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 from clarion.networks.walletconnect.acts import Profile
 from clarion.networks.walletconnect.buckets import (
     HISTORY_OF_TOPIC,
+    LISTS_OF_ACCOUNT,
     SUBSCRIBE_OF_CLIENT,
     SUBSCRIBE_OF_PROJECT,
     UPDATE_OF_TOPIC,
@@ -24,7 +25,8 @@ RESPONSE_AUTH, AUTH = "responseAuth", "auth"
 class RequestKind:
     """`member` holds the token, in JSON-RPC's `params`, and `answer` that of our answer, in its `result`.
 
-    The buckets are those of the sender's key and of the topic. A subscription ends once, so its end needs none.
+    The buckets are those of the sender's key, of the topic and of the account. A subscription ends once, so its end needs
+    none.
     """
 
     act: ActName
@@ -33,6 +35,7 @@ class RequestKind:
     answer: str = RESPONSE_AUTH
     sender_bucket: BucketSize | None = None
     topic_bucket: BucketSize | None = None
+    account_bucket: BucketSize | None = None
 
     @property
     def response_act(self) -> ActName:
@@ -48,9 +51,14 @@ REQUESTS: Mapping[int, RequestKind] = {
             member="subscriptionAuth",
             sender_bucket=SUBSCRIBE_OF_CLIENT,
             topic_bucket=SUBSCRIBE_OF_PROJECT,
+            account_bucket=LISTS_OF_ACCOUNT,
         ),
         RequestKind(
-            act=ActName.UPDATE, topic=TopicKind.SUBSCRIPTION, member="updateAuth", topic_bucket=UPDATE_OF_TOPIC
+            act=ActName.UPDATE,
+            topic=TopicKind.SUBSCRIPTION,
+            member="updateAuth",
+            topic_bucket=UPDATE_OF_TOPIC,
+            account_bucket=LISTS_OF_ACCOUNT,
         ),
         RequestKind(act=ActName.DELETE, topic=TopicKind.SUBSCRIPTION, member="deleteAuth"),
         RequestKind(
@@ -58,6 +66,7 @@ REQUESTS: Mapping[int, RequestKind] = {
             topic=TopicKind.SERVER,
             member="watchSubscriptionsAuth",
             sender_bucket=WATCH_OF_CLIENT,
+            account_bucket=LISTS_OF_ACCOUNT,
         ),
         RequestKind(
             act=ActName.GET_NOTIFICATIONS,

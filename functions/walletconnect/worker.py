@@ -1,4 +1,4 @@
-"""The Lambda behind WalletConnect's queue of commands."""
+"""The Lambda behind WalletConnect's queue of commands: the Notify server."""
 
 import time
 from collections.abc import Mapping
@@ -26,9 +26,10 @@ from clarion.secrets import Secret
 from clarion.settings import EventSettings
 from walletconnect.batch import CommandWorker
 from walletconnect.key_server import KeyServerClient
+from walletconnect.notify_commands import NotifyCommandHandler
 from walletconnect.outbox import NotifyOutbox
+from walletconnect.relay_commands import RelayCommandHandler
 from walletconnect.request_handlers import RequestHandlers
-from walletconnect.server import NotifyServer
 
 THREADS = 8
 SPARE_SECONDS = 45
@@ -47,7 +48,7 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, list[
     until = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - SPARE_SECONDS
     worker, settings = _worker()
     unfinished = worker.handle(event["Records"], until)
-    _record(worker.server.outbox, settings.stage)
+    _record(worker.outbox, settings.stage)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
 
 
@@ -65,27 +66,34 @@ def _record(outbox: NotifyOutbox, stage: str) -> None:
 @cache
 def _worker() -> tuple[CommandWorker, WalletConnectWorkerSettings]:
     settings = WalletConnectWorkerSettings.from_environment()
-    return CommandWorker.serving(settings, server_of(settings)), settings
+    return _worker_of(settings), settings
 
 
-def server_of(settings: WalletConnectWorkerSettings) -> NotifyServer:
+def _worker_of(settings: WalletConnectWorkerSettings) -> CommandWorker:
     client, executor = boto3.client("sqs"), ThreadPoolExecutor(THREADS)
-    secret = settings.secrets[SERVER_SECRET]
-    keys = Secret(boto3.client("secretsmanager"), secret, ServerKeys)
+    keys = Secret(boto3.client("secretsmanager"), settings.secrets[SERVER_SECRET], ServerKeys)
     transport = Transport(settings.ca_file)
-    return NotifyServer(
-        domain=settings.options.domain,
+    outbox = NotifyOutbox(
+        relay=_relay(settings, keys, transport),
+        sqs=client,
+        envelopes_queue_url=settings.envelopes_queue_url,
+        events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), client, settings)),
+    )
+    notify_commands = NotifyCommandHandler(domain=settings.options.domain, outbox=outbox)
+    connection = tables.bind(settings.table_prefix, pool=THREADS, seconds=TABLE_SECONDS, own=MODELS)
+    relay_commands = RelayCommandHandler(
         keys=keys,
         key_servers=KeyServerClient(transport, settings.options),
-        handlers=RequestHandlers(
-            tables.bind(settings.table_prefix, pool=THREADS, seconds=TABLE_SECONDS, own=MODELS), executor
-        ),
-        outbox=NotifyOutbox(
-            relay=_relay(settings, keys, transport),
-            sqs=client,
-            envelopes_queue_url=settings.envelopes_queue_url,
-            events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), client, settings)),
-        ),
+        handlers=RequestHandlers(connection, executor),
+        notify_commands=notify_commands,
+    )
+    return CommandWorker(
+        relay_commands=relay_commands,
+        notify_commands=notify_commands,
+        sqs=client,
+        queue_url=settings.queue_url,
+        dead_letter_url=settings.dead_letter_url,
+        max_receives=settings.max_receives,
     )
 
 

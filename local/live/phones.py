@@ -12,7 +12,7 @@ from clarion.channels import Channel
 from clarion.networks.xmtp.wire_pb2 import GroupMessage
 from console.output import Report
 from local.provider import Journal, ReceivedPush
-from local.walletconnect_identity import UnexpectedClaims
+from local.walletconnect.identity import UnexpectedClaims
 
 ENCRYPTED = "An encrypted message"
 """Shown of what only somebody else could read."""

@@ -14,8 +14,8 @@ from local.device import Device, topic_of
 from local.live.phones import PhoneOnPage, Phones, statement_text, xmtp_text
 from local.provider import ReceivedPush
 from local.system import System
-from local.walletconnect_account import EthereumAccount
-from local.walletconnect_story import WalletPhone, dapp_site
+from local.walletconnect.account import EthereumAccount
+from local.walletconnect.story import WalletPhone, dapp_site
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp, Mechanism
 from local.zulip_client import Phone, ProposedAccount
 from local.zulip_devices import TokenKind

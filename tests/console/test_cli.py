@@ -40,10 +40,10 @@ COMMANDS = sorted(" ".join(words) for words in words_of(group))
 
 def test_the_commands_are_those_that_the_page_explains() -> None:
     page = (ROOT / "docs" / "operations.md").read_text()
-    of_zulip = {"keys", "realm add", "realm remove", "retire-key", "rotate-key"}
+    of_zulip = {"keys", "realm add", "realm list", "realm remove", "retire-key", "rotate-key"}
     of_zulip |= {f"server {change}" for change in ("add", "list", "remove")}
 
-    of_walletconnect = {"create-keys"} | {f"project {change}" for change in (
+    of_walletconnect = {"create-keys", "rotate-keys"} | {f"project {change}" for change in (
         "activate", "add", "deactivate", "domain", "list", "remove-type", "rotate-secret", "type"
     )}  # fmt: skip
 

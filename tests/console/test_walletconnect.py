@@ -12,7 +12,7 @@ from clarion.networks.walletconnect.domains import public_keys
 from clarion.networks.walletconnect.needs import SERVER_SECRET
 from clarion.networks.walletconnect.projects import DappApp, Project, find_app, find_project, has_secret
 from clarion.networks.walletconnect.server_keys import ServerKeys
-from clarion.networks.walletconnect.topics import TopicKind, find_topic
+from clarion.networks.walletconnect.topics import TopicKind, ended_since, find_topic
 from console.faults import Exit
 from console.walletconnect import notification_types
 from tests.console.account import PREFIX, Account, Clarion
@@ -224,9 +224,33 @@ def test_the_servers_keys_are_made_once_and_their_topic_is_followed(clarion: Cla
     assert (stored(), find_topic(keys.watch_topic) is None) == (text, False)
 
 
-def test_no_keys_are_made_unconfirmed(clarion: Clarion) -> None:
+def test_rotated_keys_have_a_topic_of_their_own_and_the_former_one_ends(clarion: Clarion) -> None:
+    clarion("walletconnect", "create-keys", "--yes")
+    former = ServerKeys.model_validate_json(stored())
+
+    ended = clarion("walletconnect", "rotate-keys", "--yes")
+
+    keys = ServerKeys.model_validate_json(stored())
+    assert keys.watch_topic in ended.out
+    assert (find_topic(former.watch_topic), find_topic(keys.watch_topic) is None) == (None, False)
+    assert [*ended_since()] == [former.watch_topic]
+
+
+def test_a_rotation_that_was_interrupted_is_completed_by_create_keys(clarion: Clarion) -> None:
+    """Once the secret was written."""
+    clarion("walletconnect", "create-keys", "--yes")
+    former, keys = ServerKeys.model_validate_json(stored()), ServerKeys.generate()
+    secrets = boto3.client("secretsmanager")
+    secrets.put_secret_value(SecretId=f"{PREFIX}{SERVER_SECRET}", SecretString=keys.text)
+
+    assert "has its keys already" in clarion("walletconnect", "create-keys").out
+    assert (find_topic(former.watch_topic), find_topic(keys.watch_topic) is None) == (None, False)
+
+
+@pytest.mark.parametrize("command", ["create-keys", "rotate-keys"])
+def test_no_keys_are_made_unconfirmed(clarion: Clarion, command: str) -> None:
     before = stored()
-    assert clarion("walletconnect", "create-keys", typed="n\n").code == Exit.USAGE
+    assert clarion("walletconnect", command, typed="n\n").code == Exit.USAGE
     assert stored() == before
 
 

@@ -96,8 +96,36 @@ def test_adding_again_changes_what_is_named_and_nothing_else(clarion: Clarion) -
 
     clarion("zulip", "server", "add", str(SERVER), "--devices", "50", "--pushes-a-minute", "600", "--realms", "7")
 
-    changed = {"devices_most": 50, "pushes_a_minute": 600, "realms_most": 7}
+    changed = {"max_devices": 50, "pushes_a_minute": 600, "max_realms": 7}
     assert found_server().attribute_values == before.attribute_values | changed
+
+
+@pytest.mark.usefixtures("zulip")
+def test_a_quota_is_taken_back_to_the_default(clarion: Clarion) -> None:
+    clarion("zulip", "server", "add", str(SERVER), *BY_KEY, "--devices", "50", "--realms", "7")
+
+    clarion("zulip", "server", "add", str(SERVER), "--devices", "default")
+
+    quotas = found_server().attribute_values
+    assert ("max_devices" in quotas, quotas["max_realms"]) == (False, 7)
+    assert clarion("zulip", "server", "add", str(SERVER), "--devices", "0").code == Exit.USAGE
+    assert "max_devices" not in found_server().attribute_values
+
+
+@pytest.mark.usefixtures("zulip")
+def test_realms_are_listed_by_their_servers(clarion: Clarion) -> None:
+    for server in (SERVER, OTHER):
+        clarion("zulip", "server", "add", str(server), *BY_KEY)
+        clarion("zulip", "realm", "add", str(uuid4()), "--server", str(server), "--host", f"chat.{server}.example.org")
+
+    def listed(*words: str) -> list[tuple[str, str]]:
+        realms = json.loads(clarion("zulip", "realm", "list", *words, "--json").out)["realms"]
+        return [(one["server_uuid"], one["host"]) for one in realms]
+
+    both = [(str(server), f"chat.{server}.example.org") for server in sorted((SERVER, OTHER), key=str)]
+    assert listed() == both
+    assert listed("--server", str(OTHER)) == [one for one in both if one[0] == str(OTHER)]
+    assert str(SERVER) in clarion("zulip", "realm", "list").out
 
 
 @pytest.mark.usefixtures("zulip")

@@ -85,7 +85,7 @@ class Conversation:
             with wire.aside():
                 self._record = self._received_again() or self._stage.record(self._steps[0]())
             unfinished = self._stage.worker.handle([self._record])
-            self._stage.server.outbox.events.flush()
+            self._stage.worker.outbox.events.flush()
             wire.step(RETURN)
             if unfinished:
                 return False

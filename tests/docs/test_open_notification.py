@@ -19,8 +19,8 @@ from clarion.networks.walletconnect.domains import public_keys
 from clarion.networks.walletconnect.envelope import open_sealed, topic_of
 from clarion.networks.walletconnect.projects import DappApp
 from clarion.networks.walletconnect.subscriptions import NotifySubscription, NotifySubscriptionState, account_key
-from walletconnect.notifying import compose
 from walletconnect.recipients import recipient_of
+from walletconnect.subscriber_messages import compose
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from api.networks.walletconnect.notifying import MOST_NOTIFICATIONS
+from api.networks.walletconnect.notify import MOST_NOTIFICATIONS
 from api.networks.walletconnect.router import PROJECT_CALLS, PUBLIC_CALLS
 from api.networks.walletconnect.settings import DappApiSettings
 from api.networks.walletconnect.subscribers import MOST_READ, MOST_SHOWN
@@ -89,4 +89,4 @@ def test_every_command_is_explained() -> None:
     named = set(re.findall(r"`project ([a-z-]+)", section("### Projects")))
     projects = walletconnect.commands["project"]
     assert named == set(projects.commands)  # type: ignore[attr-defined] # it is a group
-    assert set(walletconnect.commands) == {"project", "create-keys"}
+    assert set(walletconnect.commands) == {"project", "create-keys", "rotate-keys"}

@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 
 PAGE = (Path(__file__).parents[2] / "docs" / "walletconnect.md").read_text()
 SECTION = PAGE.partition("\n## Requests of wallets\n")[2].partition("\n## ")[0]
-INTERVALS = {500: "every half second", 1_000: "a second", 3_600_000: "an hour", 86_400_000: "a day"}
+INTERVALS = {
+    500: "every half second",
+    1_000: "a second",
+    10_000: "every ten seconds",
+    3_600_000: "an hour",
+    86_400_000: "a day",
+}
 LIFETIMES = {30: "30 seconds", 300: "5 minutes", 30 * 86_400: "30 days"}
 SHARED_CLAIMS = {"aud", "sub", "mjv", "ksu", "app"}
-AGREEMENT = "a wallet's agreement key"
+AGREEMENT, ACCOUNT = "a wallet's agreement key", "an account"
 OF = {TopicKind.APP: "an app", TopicKind.SUBSCRIPTION: "a subscription"}
 """Whose the bucket of a topic is."""
 
@@ -62,13 +68,18 @@ def test_every_error_is_named() -> None:
 
 
 def test_every_bucket_is_named() -> None:
-    shown = {(act, row[1], *row[2:]) for row in rows(4) if row[1] in {*OF.values(), AGREEMENT} for act in words(row[0])}
+    shown = {
+        (act, row[1], *row[2:])
+        for row in rows(4)
+        if row[1] in {*OF.values(), AGREEMENT, ACCOUNT}
+        for act in words(row[0])
+    }
     expected = {bucket for kind in REQUESTS.values() for bucket in buckets_of(kind)}
     assert shown == expected
 
 
 def buckets_of(kind: RequestKind) -> set[tuple[str, str, str, str]]:
-    whose: list[tuple[str, BucketSize | None]] = [(AGREEMENT, kind.sender_bucket)]
+    whose: list[tuple[str, BucketSize | None]] = [(AGREEMENT, kind.sender_bucket), (ACCOUNT, kind.account_bucket)]
     if kind.topic in OF:
         whose.append((OF[kind.topic], kind.topic_bucket))
     return {

@@ -121,7 +121,7 @@ def test_what_the_example_seals_is_opened(ios_app_id: str | None) -> None:
 
     sealed = defined["seal"](keys.keys[0].public, token, ios_app_id)
     for token_id in (token_id_of(token), None):
-        opened = open_registration(sealed, keys.keys[0].public, keys.opening, token_id=token_id, now_s=int(time.time()))
+        opened = open_registration(sealed, keys.keys[0].public, keys.opening, token_id=token_id, now=int(time.time()))
         assert (opened.token, opened.ios_app_id) == (token, ios_app_id)
 
 

@@ -200,7 +200,7 @@ NODES = {
     WALLETCONNECT: ["wss://relay.example/"],
 }
 OPTIONS = {
-    "domain": "notify.example.org",
+    "domain": "push.example.org",
     "relay_url": "https://relay.example",
     "relay_project_id": "12" * 16,
     "key_servers": ["keys.example.org"],

@@ -45,6 +45,17 @@ def template(template_with: Callable[..., Template]) -> Template:
     return template_with(**DEPLOYED)
 
 
+def test_the_notify_server_s_domain_has_to_be_the_api_s() -> None:
+    def deployed(domain: str) -> EnvironmentConfig:
+        certificate = "arn:aws:acm:us-east-1:111111111111:certificate/of-the-domain"
+        api = {**dict(PROD.api), "domain": domain, "certificate_arn": certificate}
+        return EnvironmentConfig.model_validate({**dict(PROD), **DEPLOYED, "api": api})
+
+    assert deployed("notify.example.org").api.domain == "notify.example.org"
+    with pytest.raises(ValidationError, match="the `domain` of walletconnect has to be the API's own `domain`"):
+        deployed("push.example.org")
+
+
 @pytest.fixture(scope="module")
 def allowed(template: Template) -> Mapping[str, Permissions]:
     return permissions(template)

@@ -47,9 +47,10 @@ from tests.match.scene import PREFIX
 from tests.zulip import Clock
 from walletconnect.batch import CommandWorker
 from walletconnect.key_server import KeyServerClient
+from walletconnect.notify_commands import NotifyCommandHandler
 from walletconnect.outbox import NotifyOutbox
+from walletconnect.relay_commands import RelayCommandHandler
 from walletconnect.request_handlers import RequestHandlers
-from walletconnect.server import NotifyServer
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -132,7 +133,7 @@ class Notify:
     def handle(self, records: Sequence[dict[str, Any]]) -> list[str]:
         """As the worker's Lambda does, but for its metrics."""
         unfinished = self.worker.handle(records)
-        assert self.worker.server.outbox.events.flush() == 0
+        assert self.worker.outbox.events.flush() == 0
         return unfinished
 
 
@@ -244,13 +245,18 @@ def _worker(stages: EndToEnd, relay: CountingRelay) -> CommandWorker:
     sqs = boto3.client("sqs")
     events = EventLog(EventWriter(boto3.client("firehose"), sqs, stages.settings))
     outbox = NotifyOutbox(relay=relay, sqs=sqs, envelopes_queue_url=stages.settings.queue_url, events=events)
-    server = NotifyServer(
-        domain=OPTIONS.domain,
+    notify_commands = NotifyCommandHandler(domain=OPTIONS.domain, outbox=outbox)
+    relay_commands = RelayCommandHandler(
         keys=Secret(boto3.client("secretsmanager"), SERVER_SECRET, ServerKeys),
         key_servers=KeyServerClient(Transport(), OPTIONS),
         handlers=RequestHandlers(tables.bind(PREFIX, own=MODELS), SideBySide()),
-        outbox=outbox,
+        notify_commands=notify_commands,
     )
     return CommandWorker(
-        server=server, sqs=sqs, queue_url="unused", dead_letter_url="unused", max_receives=PROD.commands.receives
+        relay_commands=relay_commands,
+        notify_commands=notify_commands,
+        sqs=sqs,
+        queue_url="unused",
+        dead_letter_url="unused",
+        max_receives=PROD.commands.receives,
     )

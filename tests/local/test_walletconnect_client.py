@@ -9,16 +9,16 @@ import httpx
 import pytest
 
 from local import tls
-from local.walletconnect_account import EthereumAccount
-from local.walletconnect_acts import Generation
-from local.walletconnect_client import NotifyClient, NotifyClientError, notify_client
-from local.walletconnect_codec import sign
-from local.walletconnect_dapp import DappNotificationType
-from local.walletconnect_hosts import HOSTS, PublicHosts
-from local.walletconnect_identity import UnexpectedClaims, message_hash
-from local.walletconnect_keys import KeyServer
-from local.walletconnect_relay import Relay
-from local.walletconnect_wallet import Surroundings, Wallet
+from local.walletconnect.account import EthereumAccount
+from local.walletconnect.acts import Generation
+from local.walletconnect.client import NotifyClient, NotifyClientError, notify_client
+from local.walletconnect.codec import sign
+from local.walletconnect.dapp import DappNotificationType
+from local.walletconnect.hosts import HOSTS, PublicHosts
+from local.walletconnect.identity import UnexpectedClaims, message_hash
+from local.walletconnect.keys import KeyServer
+from local.walletconnect.relay import Relay
+from local.walletconnect.wallet import Surroundings, Wallet
 from tests.local.walletconnect_server import TrustingNotifyServer
 
 PROMOTIONS, ALERTS = DappNotificationType("Promotions"), DappNotificationType("Alerts")

@@ -9,8 +9,8 @@ import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from local.walletconnect_account import EthereumAccount, message_of, signer_of
-from local.walletconnect_codec import (
+from local.walletconnect.account import EthereumAccount, message_of, signer_of
+from local.walletconnect.codec import (
     claims_of,
     did_key,
     open_envelope,
@@ -21,7 +21,7 @@ from local.walletconnect_codec import (
     topic_of,
     verified,
 )
-from local.walletconnect_dapp import AUTHENTICATION_KEY, SUBSCRIBE_KEY, did_document, keys_of
+from local.walletconnect.dapp import AUTHENTICATION_KEY, SUBSCRIBE_KEY, did_document, keys_of
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "walletconnect.json").read_text())
 CAPTURE = VECTORS["live_capture"]

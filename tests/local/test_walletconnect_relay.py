@@ -16,10 +16,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from local.tls import Localhost
-from local.walletconnect_codec import did_key, sign
-from local.walletconnect_mailbox import LONGEST_TTL_S, PAGE
-from local.walletconnect_relay import Relay
-from local.walletconnect_rpc import BATCH
+from local.walletconnect.codec import did_key, sign
+from local.walletconnect.mailbox import LONGEST_TTL_S, PAGE
+from local.walletconnect.relay import Relay
+from local.walletconnect.rpc import BATCH
 from tests.standins import Clock
 
 TOPIC, OTHER_TOPIC = "0a" * 32, "0b" * 32

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from local.http2 import Response, ServedRequest
 from local.provider import json_response
 from local.tls import Localhost
-from local.walletconnect_codec import (
+from local.walletconnect.codec import (
     claims_of,
     did_key,
     open_envelope,
@@ -24,10 +24,10 @@ from local.walletconnect_codec import (
     sign,
     topic_of,
 )
-from local.walletconnect_dapp import AUTHENTICATION_KEY, SUBSCRIBE_KEY, Dapp, DappNotificationType, did_document
-from local.walletconnect_hosts import NOTIFY
-from local.walletconnect_identity import token_hash
-from local.walletconnect_socket import background_tasks, connected
+from local.walletconnect.dapp import AUTHENTICATION_KEY, SUBSCRIBE_KEY, Dapp, DappNotificationType, did_document
+from local.walletconnect.hosts import NOTIFY
+from local.walletconnect.identity import token_hash
+from local.walletconnect.socket import background_tasks, connected
 
 _MONTH_S, _FIVE_MINUTES_S = 30 * 24 * 60 * 60, 5 * 60
 

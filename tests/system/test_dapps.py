@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from local.system import PATIENCE, System
-from local.walletconnect_account import EthereumAccount
-from local.walletconnect_dapp import DappBackend
-from local.walletconnect_story import dapp_site
+from local.walletconnect.account import EthereumAccount
+from local.walletconnect.dapp import DappBackend
+from local.walletconnect.story import dapp_site
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 

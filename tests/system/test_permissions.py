@@ -37,8 +37,8 @@ from infra.networks import function_name, functions_of
 from local.device import Device, topic_of
 from local.notifications import CallRefused
 from local.system import System, whole_lines
-from local.walletconnect_account import EthereumAccount
-from local.walletconnect_story import dapp_site
+from local.walletconnect.account import EthereumAccount
+from local.walletconnect.story import dapp_site
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp, Mechanism
 from local.zulip_client import Phone, ShippedAccount
 from local.zulip_devices import TokenKind

@@ -9,13 +9,13 @@ import pytest
 import pytest_asyncio
 
 from local.system import PATIENCE, System
-from local.walletconnect_account import EthereumAccount
-from local.walletconnect_acts import Generation
-from local.walletconnect_client import NotifyClient
-from local.walletconnect_codec import topic_of
-from local.walletconnect_dapp import SUBSCRIBE_KEY
-from local.walletconnect_story import DappSite, dapp_site
-from local.walletconnect_wallet import WalletRefusal
+from local.walletconnect.account import EthereumAccount
+from local.walletconnect.acts import Generation
+from local.walletconnect.client import NotifyClient
+from local.walletconnect.codec import topic_of
+from local.walletconnect.dapp import SUBSCRIBE_KEY
+from local.walletconnect.story import DappSite, dapp_site
+from local.walletconnect.wallet import WalletRefusal
 
 MONTH_S = 30 * 24 * 60 * 60
 SENT_BY_SERVER = {4001, 4002, 4005, 4009}

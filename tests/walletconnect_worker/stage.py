@@ -10,7 +10,7 @@ import boto3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from api.networks.walletconnect.keeping import Keeping, newest_notification
+from api.networks.walletconnect.kept_notifications import Keeping, newest_notification
 from clarion import compact_json, tables
 from clarion.event_log import EventLog
 from clarion.events import Event
@@ -45,9 +45,10 @@ from tests.match.scene import InTurn
 from tests.walletconnect import Wallet
 from walletconnect.batch import CommandWorker
 from walletconnect.key_server import KeyServerClient
+from walletconnect.notify_commands import NotifyCommandHandler
 from walletconnect.outbox import NotifyOutbox
+from walletconnect.relay_commands import RelayCommandHandler
 from walletconnect.request_handlers import RequestHandlers
-from walletconnect.server import NotifyServer
 
 NOW = 1_800_000_000
 """UNIX seconds."""
@@ -224,7 +225,6 @@ class Stage:
     """What was published is read by `opened`."""
 
     clock: Clock
-    server: NotifyServer
     worker: CommandWorker
     relay: KeptPublications
     key_servers: KeyServers
@@ -238,17 +238,22 @@ class Stage:
         key_servers, sqs, in_turn = KeyServers(), boto3.client("sqs"), InTurn()
         queues = {name: sqs.create_queue(QueueName=name)["QueueUrl"] for name in ("commands", "envelopes", "dead")}
         outbox = NotifyOutbox(relay=relay, sqs=sqs, envelopes_queue_url=queues["envelopes"], events=events)
-        server = NotifyServer(
-            domain=DOMAIN,
+        notify_commands = NotifyCommandHandler(domain=DOMAIN, outbox=outbox)
+        relay_commands = RelayCommandHandler(
             keys=_secret(),
             key_servers=KeyServerClient(key_servers, OPTIONS),
             handlers=RequestHandlers(tables.bind(PREFIX, own=MODELS), in_turn),
-            outbox=outbox,
+            notify_commands=notify_commands,
         )
         worker = CommandWorker(
-            server=server, sqs=sqs, queue_url=queues["commands"], dead_letter_url=queues["dead"], max_receives=3
+            relay_commands=relay_commands,
+            notify_commands=notify_commands,
+            sqs=sqs,
+            queue_url=queues["commands"],
+            dead_letter_url=queues["dead"],
+            max_receives=3,
         )
-        return cls(clock, server, worker, relay, key_servers, events, queues)
+        return cls(clock, worker, relay, key_servers, events, queues)
 
     def phone(self, secret: bytes = b"w" * 32, **fields: Any) -> Phone:
         """Of a wallet whose identity key signs for any app's notifications."""

@@ -7,7 +7,7 @@ import pytest
 
 from clarion.networks.walletconnect.notifications import SentNotification, newest_first
 from clarion.networks.walletconnect.projects import DappApp
-from clarion.networks.walletconnect.reading import mark_read_through
+from clarion.networks.walletconnect.read_marks import mark_read_through
 from tests.walletconnect_worker.stage import APP, FIRST_TYPE, NOW, Phone, Stage, claims_of, opened
 
 RESPONSE = "notify_get_notifications_response"

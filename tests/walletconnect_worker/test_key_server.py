@@ -21,7 +21,9 @@ WEEK = 7 * 86_400
 
 def identify(stage: Stage, wallet: Wallet, ksu: str = KEY_SERVER, now: int = NOW) -> str:
     subject = wallet.subject
-    return stage.server.key_servers.identify(wallet.identity_public_key, ksu, subject=subject, now=now).account
+    return stage.worker.relay_commands.key_servers.identify(
+        wallet.identity_public_key, ksu, subject=subject, now=now
+    ).account
 
 
 def test_a_key_server_is_asked_by_https_at_a_public_address(stage: Stage) -> None:

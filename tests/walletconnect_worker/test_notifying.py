@@ -59,7 +59,7 @@ def test_a_wallet_is_sent_what_its_dapp_notifies(stage: Stage) -> None:
     assert (claims["sub"], "aud" in claims) == (phone.wallet.subject, False)
     message = claims["msg"]
     assert isinstance(message, dict)
-    assert message == message | row.shown
+    assert message == message | row.content
     assert message | {"url": ""} == {
         "id": row.notification_id,
         "sent_at": NOW * 1000,
@@ -90,7 +90,7 @@ def test_a_document_s_wallet_is_sent_the_hash_of_its_subscription(stage: Stage) 
     assert isinstance(message, dict)
     assert (claims["sub"], claims["aud"]) == (stage.row(phone).hash, phone.wallet.subject)
     assert list(message) == ["title", "body", "icon", "url", "type"]
-    assert message == sent_rows(stage, phone)[0].shown
+    assert message == sent_rows(stage, phone)[0].content
 
 
 def test_match_is_given_the_same_envelope_as_the_relay(stage: Stage) -> None:
@@ -117,7 +117,7 @@ def test_who_no_longer_has_the_type_in_its_scope_gets_nothing(stage: Stage) -> N
     command = stage.notify(phone)
     stage.handle(phone.update(SECOND_TYPE))
     assert stage.handle(command) == []
-    assert stage.server.outbox.counts[decided(NotificationDecision.NOT_IN_SCOPE)] == 1
+    assert stage.worker.outbox.counts[decided(NotificationDecision.NOT_IN_SCOPE)] == 1
 
 
 def test_who_has_unsubscribed_meanwhile_gets_nothing_nor_whoever_subscribed_anew(stage: Stage) -> None:
@@ -180,7 +180,7 @@ def test_a_full_mailbox_is_counted_and_not_published_to_again(stage: Stage) -> N
     phone = stage.subscribed()
     stage.relay.outcome = PublishOutcome.MAILBOX_FULL
     assert len(stage.handle(stage.notify(phone))) == 1
-    assert stage.server.outbox.counts[MAILBOXES_FULL] == 1
+    assert stage.worker.outbox.counts[MAILBOXES_FULL] == 1
 
 
 def test_a_new_subscriber_is_welcomed_once(stage: Stage) -> None:
@@ -193,7 +193,7 @@ def test_a_new_subscriber_is_welcomed_once(stage: Stage) -> None:
     stage.clock.now += 1
     stage.handle(phone.subscribe())
     stage.notify(phone)
-    assert [(row.number, row.spent > 0, row.shown["title"]) for row in sent_rows(stage, phone)] == [
+    assert [(row.number, row.spent > 0, row.content["title"]) for row in sent_rows(stage, phone)] == [
         (WELCOME_NUMBER, False, "Welcome"),
         (WELCOME_NUMBER + 1, True, "Hello ✓"),
     ]
@@ -233,7 +233,7 @@ def test_a_notification_is_received_once(stage: Stage) -> None:
     stage.handle(phone.receipt(sent))
     stage.clock.now += 1
     stage.handle(phone.receipt(sent))
-    assert stage.server.outbox.counts[decided(PushDecision.RECEIVED)] == 1
+    assert stage.worker.outbox.counts[decided(PushDecision.RECEIVED)] == 1
 
 
 def test_a_document_s_receipt_names_the_message_by_its_hash(stage: Stage) -> None:

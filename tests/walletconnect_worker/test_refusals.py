@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from clarion.networks.walletconnect.buckets import SUBSCRIBE_OF_CLIENT, UPDATE_OF_TOPIC, take
+from clarion.networks.walletconnect.buckets import LISTS_OF_ACCOUNT, SUBSCRIBE_OF_CLIENT, UPDATE_OF_TOPIC, take
 from clarion.networks.walletconnect.envelope import seal, topic_of
 from clarion.networks.walletconnect.subscriptions import find_notify_subscription
 from clarion.networks.walletconnect.tags import NOOP
@@ -131,6 +131,17 @@ def test_a_topic_has_so_many_requests_and_no_more(stage: Stage) -> None:
     assert take(UPDATE_OF_TOPIC, topic_of(phone.sym_key), stage.clock.ms, UPDATE_OF_TOPIC.most)
     assert stage.handle(phone.update(FIRST_TYPE)) == []
     assert stage.row(phone).types == {FIRST_TYPE, SECOND_TYPE}
+
+
+def test_an_account_has_so_many_requests_that_list_its_subscriptions_and_no_more(stage: Stage) -> None:
+    """Whoever signs for it, and whatever agreement keys it makes up."""
+    phone = stage.subscribed()
+    assert take(LISTS_OF_ACCOUNT, phone.wallet.account.lower(), stage.clock.ms, LISTS_OF_ACCOUNT.most - 2)
+    assert len(stage.handle(phone.watch(app=None))) == 1
+    again = Phone(clock=stage.clock, wallet=phone.wallet)
+    assert stage.handle(again.watch(app=None, nonce="another"), phone.update(FIRST_TYPE)) == []
+    stage.clock.now += 10
+    assert len(stage.handle(phone.update(FIRST_TYPE))) == 1
 
 
 def test_who_leaves_is_never_refused_for_too_many_requests(stage: Stage) -> None:

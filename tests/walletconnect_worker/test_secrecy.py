@@ -11,8 +11,8 @@ import pytest
 import walletconnect
 from clarion.networks import walletconnect as core
 from tests.walletconnect_worker.stage import Stage
-from walletconnect.listing import SubscriptionListing
 from walletconnect.request_handlers import Served
+from walletconnect.subscription_lists import SubscriptionListing
 
 SECRET = {"claims", "content", "key", "members", "message", "response_key", "subscriptions", "sym_key", "token"}
 """What fields of dataclasses are named that hold keys, tokens, or what tokens say."""

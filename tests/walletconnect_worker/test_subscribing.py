@@ -8,6 +8,7 @@ from clarion.networks.walletconnect.jwt import subscription_hash
 from clarion.networks.walletconnect.projects import Project
 from clarion.networks.walletconnect.subscriptions import find_notify_subscription
 from clarion.networks.walletconnect.topics import find_topic
+from clarion.networks.walletconnect.watchers import subscribed_app
 from tests.walletconnect_worker.stage import (
     APP,
     FIRST_TYPE,
@@ -21,7 +22,6 @@ from tests.walletconnect_worker.stage import (
     opened,
     x25519_of,
 )
-from walletconnect.subscribed import subscribed_app
 
 DAY = 86_400
 SAME = b"w" * 32
@@ -239,7 +239,7 @@ def test_a_document_s_wallet_is_refused_a_type_that_there_is_not(stage: Stage) -
 
 
 def test_an_account_has_so_many_subscriptions_and_no_more(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walletconnect.changing.MAX_APPS", 3)
+    monkeypatch.setattr("walletconnect.subscription_changes.MAX_APPS", 3)
     phone = stage.phone()
     for number in range(3):
         subscribed_app(phone.wallet.account, f"{number}.example.com").save()

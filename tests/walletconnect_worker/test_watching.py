@@ -1,9 +1,14 @@
 """Wallets watch an account's subscriptions, and are told what others change."""
 
+import boto3
 import pytest
 
 from clarion.networks.walletconnect.envelope import topic_of
+from clarion.networks.walletconnect.needs import REQUESTS_REFUSED
+from clarion.networks.walletconnect.server_keys import ServerKeys
+from clarion.networks.walletconnect.topics import TopicKind, followed
 from clarion.networks.walletconnect.watchers import PLACES, Watcher, watchers_of
+from tests.walletconnect_worker import stage as stage_of_keys
 from tests.walletconnect_worker.stage import (
     ALL_APPS,
     APP,
@@ -16,7 +21,7 @@ from tests.walletconnect_worker.stage import (
     claims_of,
     opened,
 )
-from walletconnect import watching
+from walletconnect import watch_requests
 
 ALL = None
 DAY = 86_400
@@ -142,7 +147,7 @@ def test_a_request_that_is_overtaken_while_it_is_handled_replaces_nothing(
     stage.clock.now += 1
     assert len(stage.handle(phone.watch(app=ALL))) == 1
     readings = iter([list[Watcher]()])
-    monkeypatch.setattr(watching, "watchers_of", lambda *args: next(readings, None) or watchers_of(*args))
+    monkeypatch.setattr(watch_requests, "watchers_of", lambda *args: next(readings, None) or watchers_of(*args))
     assert len(stage.handle(older)) == 1
     assert [row.iat for row in watchers_of(phone.wallet.account, NOW)] == [NOW + 1]
 
@@ -193,6 +198,25 @@ def test_a_key_for_one_app_does_not_watch_all(stage: Stage) -> None:
     stage.clock.now += 1
     [answer] = stage.handle(phone.watch())
     assert "result" in opened(answer, phone.watch_key())
+
+
+def test_a_wallet_watches_by_new_keys_at_once_and_by_the_former_ones_no_longer(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker still remembers the former ones when the first message to the new ones comes."""
+    phone, former = stage.phone(), stage_of_keys.KEYS
+    stage.handle(phone.watch(app=ALL))
+    new = ServerKeys.generate()
+    boto3.client("secretsmanager").put_secret_value(SecretId="walletconnect-server", SecretString=new.text)
+    followed(new.watch_topic, TopicKind.SERVER, "", 0).save()
+    followed(former.watch_topic, TopicKind.SERVER, "", 0).save()
+    late = phone.watch(app=ALL)
+    monkeypatch.setattr(stage_of_keys, "KEYS", new)
+    stage.clock.now += 1
+    [answer] = stage.handle(phone.watch(app=ALL))
+    assert "result" in opened(answer, phone.watch_key())
+    assert stage.handle(late) == []
+    assert stage.worker.outbox.counts[REQUESTS_REFUSED] == 1
 
 
 def test_others_are_told_of_an_update_and_of_a_delete(stage: Stage) -> None:

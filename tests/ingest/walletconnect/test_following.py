@@ -170,7 +170,7 @@ async def test_a_topic_that_is_added_is_subscribed_to(
 async def test_topics_are_subscribed_to_in_batches(
     relay: RelayServer, running: Run, relay_settings: MakeRelaySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.sources.walletconnect.subscribing.MOST_TOPICS", 2)
+    monkeypatch.setattr("ingest.sources.walletconnect.topic_subscriptions.MOST_TOPICS", 2)
     added = {f"{number:064x}" for number in range(4)}
     for topic in added:
         add_topic(topic)
@@ -311,7 +311,7 @@ async def test_topics_that_cannot_be_read_are_read_later(
             raise EndpointConnectionError(endpoint_url="https://dynamodb.invalid")
         yield TOPIC
 
-    monkeypatch.setattr("ingest.sources.walletconnect.subscribing.topics_since", refuse_once)
+    monkeypatch.setattr("ingest.sources.walletconnect.topic_subscriptions.topics_since", refuse_once)
     async with running(relay_settings(relay)) as task:
         await subscribed(relay)
         assert len(relay.tokens) == 1

@@ -12,7 +12,7 @@ from clarion.networks.walletconnect.relay_publisher import PublishOutcome, Relay
 from clarion.networks.walletconnect.topics import FollowedTopic, ending
 from clarion.providers.transport import Timeouts, Transport
 from local.tls import Localhost
-from local.walletconnect_relay import Relay
+from local.walletconnect.relay import Relay
 from tests.ingest.conftest import Run
 from tests.ingest.walletconnect.conftest import OTHER_TOPIC, PROJECT, TOPIC, CommandQueue, MakeRelaySettings, add_topic
 

@@ -111,6 +111,8 @@ def test_a_refusal_is_read_without_what_it_may_quote() -> None:
         handed_over(topic=None),
         handed_over(publishedAt="now"),
         handed_over(publishedAt=-1),
+        frame(id="1" * 101, method="irn_subscription", params={"data": DATA}),
+        frame(id=1 << 64, method="irn_subscription", params={"data": DATA}),
     ],
 )
 def test_what_the_relay_never_says_is_its_fault(sent: bytes) -> None:

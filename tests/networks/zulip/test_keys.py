@@ -20,7 +20,7 @@ def test_what_is_sealed_for_a_key_is_opened_by_it() -> None:
     box = SealedBox(PublicKey(b64decode(OLD)))
     sealed = b64encode(box.encrypt(json.dumps(plain).encode())).decode()
 
-    assert open_registration(sealed, OLD, TWO.opening, now_s=NOW).token == "c0ffee"
+    assert open_registration(sealed, OLD, TWO.opening, now=NOW).token == "c0ffee"
 
 
 def test_an_old_key_is_good_until_it_is_retired() -> None:

@@ -32,9 +32,9 @@ def seal_bytes(content: bytes) -> str:
     return b64encode(SealedBox(PRIVATE.public_key).encrypt(content)).decode()
 
 
-def refusal(sealed: str, *, token_id: str | None = None, public_key: str = PUBLIC, now_s: int = NOW) -> str:
+def refusal(sealed: str, *, token_id: str | None = None, public_key: str = PUBLIC, now: int = NOW) -> str:
     with pytest.raises(RegistrationError) as refused:
-        open_registration(sealed, public_key, OURS, token_id=token_id, now_s=now_s)
+        open_registration(sealed, public_key, OURS, token_id=token_id, now=now)
     return refused.value.code
 
 
@@ -42,7 +42,7 @@ def refusal(sealed: str, *, token_id: str | None = None, public_key: str = PUBLI
 def test_a_registration_is_opened_or_refused_as_zulips_bouncer_does(vector: dict[str, Any]) -> None:
     def opened() -> object:
         sealed, key = vector["encrypted_push_registration"], vector["bouncer_public_key"]
-        return open_registration(sealed, key, KEYS, token_id=vector["token_id"], now_s=NOW)
+        return open_registration(sealed, key, KEYS, token_id=vector["token_id"], now=NOW)
 
     if vector["expect"] == "success":
         plain = json.loads(vector["plaintext"])
@@ -57,7 +57,7 @@ def test_a_registration_is_opened_or_refused_as_zulips_bouncer_does(vector: dict
 
 def open_plain(plain: dict[str, Any]) -> object:
     """What the registration holds, by way of a key of ours."""
-    return open_registration(seal(plain), PUBLIC, OURS, token_id=token_id_of(plain["token"]), now_s=NOW)
+    return open_registration(seal(plain), PUBLIC, OURS, token_id=token_id_of(plain["token"]), now=NOW)
 
 
 def test_the_vectors_are_all_there() -> None:
@@ -71,7 +71,7 @@ def test_a_token_is_known_by_the_beginning_of_its_hash(vector: dict[str, Any]) -
 
 def test_the_token_keeps_its_case() -> None:
     upper = {**IPHONE, "token": "C0FFEE"}
-    opened = open_registration(seal(upper), PUBLIC, OURS, token_id=token_id_of("C0FFEE"), now_s=NOW)
+    opened = open_registration(seal(upper), PUBLIC, OURS, token_id=token_id_of("C0FFEE"), now=NOW)
     assert opened.token == "C0FFEE"
     assert refusal(seal(upper), token_id=token_id_of("c0ffee")) == "BAD_REQUEST"
 
@@ -81,7 +81,7 @@ def test_the_token_keeps_its_case() -> None:
 def test_a_day_old_registration_is_fine_and_one_of_the_future_too(age: int, fine: bool, token_id: str | None) -> None:
     sealed = seal({**IPHONE, "timestamp": NOW - age})
     if fine:
-        assert open_registration(sealed, PUBLIC, OURS, token_id=token_id, now_s=NOW).token == TOKEN
+        assert open_registration(sealed, PUBLIC, OURS, token_id=token_id, now=NOW).token == TOKEN
     else:
         assert refusal(sealed, token_id=token_id) == "REQUEST_EXPIRED"
 
@@ -101,8 +101,8 @@ def test_flaws_are_found_in_the_references_order() -> None:
 )
 def test_the_proposal_has_seconds_or_a_text_and_no_app(timestamp: object) -> None:
     plain = {"token": TOKEN, "token_kind": "apns", "timestamp": timestamp}
-    assert open_registration(seal(plain), PUBLIC, OURS, now_s=NOW + LIVENESS_TIMEOUT).ios_app_id == IOS_APP_ID
-    assert refusal(seal(plain), now_s=NOW + LIVENESS_TIMEOUT + 1) == "REQUEST_EXPIRED"
+    assert open_registration(seal(plain), PUBLIC, OURS, now=NOW + LIVENESS_TIMEOUT).ios_app_id == IOS_APP_ID
+    assert refusal(seal(plain), now=NOW + LIVENESS_TIMEOUT + 1) == "REQUEST_EXPIRED"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_no_number_escapes_the_check_of_its_age(number: str) -> None:
 def test_a_token_may_be_as_long_as_that(length: int) -> None:
     token = "t" * length
     sealed = seal({**ANDROID, "token": token})
-    assert open_registration(sealed, PUBLIC, OURS, token_id=token_id_of(token), now_s=NOW).token == token
+    assert open_registration(sealed, PUBLIC, OURS, token_id=token_id_of(token), now=NOW).token == token
     assert refusal(seal({**ANDROID, "token": token * 2 * MAX_TOKEN}), token_id="AAAA") == "BAD_REQUEST"
 
 
@@ -160,9 +160,9 @@ def test_another_token_id_is_a_bad_request(token_id: str) -> None:
 
 
 def test_neither_the_token_nor_what_was_sealed_shows() -> None:
-    opened = open_registration(seal(IPHONE), PUBLIC, OURS, token_id=token_id_of(TOKEN), now_s=NOW)
+    opened = open_registration(seal(IPHONE), PUBLIC, OURS, token_id=token_id_of(TOKEN), now=NOW)
     assert TOKEN not in repr(opened)
     with pytest.raises(RegistrationError) as refused:
-        open_registration(seal({**IPHONE, "ios_app_id": "?"}), PUBLIC, OURS, token_id=token_id_of(TOKEN), now_s=NOW)
+        open_registration(seal({**IPHONE, "ios_app_id": "?"}), PUBLIC, OURS, token_id=token_id_of(TOKEN), now=NOW)
     assert TOKEN not in repr(refused.value)
     assert refused.value.__cause__ is None

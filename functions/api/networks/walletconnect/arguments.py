@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, TypeAdapter, ValidationError
 
 from api.networks.walletconnect.errors import DappError, unprocessable
 from api.requests import Event, body_of
@@ -14,6 +14,10 @@ class DappArguments(BaseModel):
     """Members that are not known are passed over: dapps may be written for another Notify server."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+
+type Items[Item] = Annotated[list[Item], FailFast()]
+"""Each fault that is found takes memory, a body has room for many thousands, and the first is named alone."""
 
 
 def _account(text: str) -> str:

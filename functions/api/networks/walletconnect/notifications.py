@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 from pydantic import AfterValidator, AliasChoices, Field
 
-from api.networks.walletconnect.arguments import Account, DappArguments
+from api.networks.walletconnect.arguments import Account, DappArguments, Items
 from clarion import compact_json
 from clarion.networks.walletconnect.commands import DappNotification
 
@@ -46,14 +46,14 @@ class NotificationContent(DappArguments):
         return sha256(compact_json.encode(self.model_dump(mode="json"))).hexdigest()
 
 
-class AskedNotification(DappArguments):
+class NotificationArguments(DappArguments):
     """`notification_id` is the project's own name for it, by which it is sent once."""
 
     notification_id: NotificationId | None = Field(
         default=None, validation_alias=AliasChoices("notification_id", "notificationId")
     )
     notification: NotificationContent
-    accounts: Annotated[list[Account], Field(min_length=1)]
+    accounts: Annotated[Items[Account], Field(min_length=1)]
 
     @property
     def distinct_accounts(self) -> list[str]:

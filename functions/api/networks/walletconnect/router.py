@@ -8,12 +8,10 @@ from typing import Any
 from api.networks.walletconnect.apps import subscribe_topic
 from api.networks.walletconnect.authentication import authenticated
 from api.networks.walletconnect.call import DappAnswer, DappCall, ProjectCall
-from api.networks.walletconnect.did_json import did_json
 from api.networks.walletconnect.errors import DappError, not_found, of_problem
-from api.networks.walletconnect.links import follow_link
-from api.networks.walletconnect.notifying import notify, notify_each
-from api.networks.walletconnect.reading import mark_all_as_read
-from api.networks.walletconnect.subscribers import list_subscribers, show_subscribers
+from api.networks.walletconnect.notify import notify, notify_each
+from api.networks.walletconnect.public_calls import did_json, follow_link
+from api.networks.walletconnect.subscribers import list_subscribers, mark_all_as_read, show_subscribers
 from api.networks.walletconnect.welcome import set_welcome, show_welcome
 from api.networks.walletconnect.worker import DappApiWorker
 from api.problems import Problem
@@ -54,9 +52,9 @@ def answer(event: Event, worker: DappApiWorker) -> Mapping[str, Any]:
 
 
 def _answered(event: Event, worker: DappApiWorker) -> DappAnswer:
-    asked = f"{event['requestContext']['http']['method']} {event['rawPath']}"
+    request_line = f"{event['requestContext']['http']['method']} {event['rawPath']}"
     for route in (*PUBLIC_CALLS, *PROJECT_CALLS):
-        if found := _pattern(route).fullmatch(asked):
+        if found := _pattern(route).fullmatch(request_line):
             call = DappCall(worker, event, found.groupdict())
             return PUBLIC_CALLS[route](call) if route in PUBLIC_CALLS else PROJECT_CALLS[route](authenticated(call))
     raise not_found()

@@ -30,7 +30,13 @@ def show_welcome(call: ProjectCall) -> DappAnswer:
 
 def set_welcome(call: ProjectCall) -> DappAnswer:
     call.take_project_token(WELCOME)
-    asked = call.body(_ARGUMENTS)
-    welcome = Welcome(enabled=asked.enabled, type=str(asked.type), title=asked.title, body=asked.body, url=asked.url)
+    arguments = call.body(_ARGUMENTS)
+    welcome = Welcome(
+        enabled=arguments.enabled,
+        type=str(arguments.type),
+        title=arguments.title,
+        body=arguments.body,
+        url=arguments.url,
+    )
     call.project.update([Project.welcome.set(welcome)])
     return DappAnswer()

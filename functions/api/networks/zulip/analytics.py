@@ -127,7 +127,7 @@ def _claimed(call: ServerCall, server: Server, free: Mapping[str, ReportedRealm]
 
     Raises `Problem` if another server, or another report of this one, has written meanwhile.
     """
-    most = int(server.realms_most or call.worker.settings.realms_per_server)
+    most = int(server.max_realms or call.worker.settings.realms_per_server)
     within = dict(islice(free.items(), max(0, most - int(server.realms_claimed))))
     for name, realm in within.items():
         if not _claim(call, server, most, name, realm):

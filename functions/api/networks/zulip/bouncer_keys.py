@@ -26,7 +26,7 @@ class KeyRing:
 
         Raises `ZulipError` if the keys can't be read anew yet.
         """
-        return open_registration(sealed, public_key, self._opening(public_key), token_id=token_id, now_s=now)
+        return open_registration(sealed, public_key, self._opening(public_key), token_id=token_id, now=now)
 
     def _opening(self, public_key: str) -> Mapping[str, str]:
         keys = self._secret.get()

@@ -178,6 +178,6 @@ def _write(call: ServerCall, row: Subscription | None, registration: Registratio
 
 def _require_device_quota(call: ServerCall) -> None:
     """Raises what a server tries again: a 429 is final to a registration."""
-    most = int(call.server.devices_most or call.worker.settings.devices_per_server)
+    most = int(call.server.max_devices or call.worker.settings.devices_per_server)
     if not call.worker.device_quota.allows_another(call.server.client_id, most):
         raise not_ready(f"at most {most} devices of one server", FULL_RETRY_S)

@@ -28,9 +28,9 @@ from clarion.networks.walletconnect.tags import WALLET_TAGS
 from ingest.downstream import Downstream
 from ingest.sources import SourceLost
 from ingest.sources.following import follow_with_backoff
+from ingest.sources.walletconnect.recent_messages import RecentMessages
 from ingest.sources.walletconnect.session import RelaySession, connect
-from ingest.sources.walletconnect.shown import ShownMessages
-from ingest.sources.walletconnect.subscribing import TopicSubscriptions
+from ingest.sources.walletconnect.topic_subscriptions import TopicSubscriptions
 
 _CLOCKS_MS = 5_000
 """How much the relay's clock may be behind ours."""
@@ -69,7 +69,7 @@ class FollowedRelay:
         self._downstream = downstream
         self._timeouts = timeouts
         self._client: RelayClient | None = None
-        self._shown = ShownMessages()
+        self._recent = RecentMessages()
         self._connected_at = 0
         """In UNIX milliseconds: what was published before waited in the mailbox."""
 
@@ -135,8 +135,8 @@ class FollowedRelay:
             acknowledge()
             return
         digest = message_digest(message.topic, message.message)
-        if self._shown.show(digest, acknowledge):
-            await self._downstream.command(command_of(self._command(message)), partial(self._shown.take, digest))
+        if self._recent.add(digest, acknowledge):
+            await self._downstream.command(command_of(self._command(message)), partial(self._recent.queued, digest))
 
     def _command(self, message: RelayMessage) -> RelayCommand:
         return RelayCommand(

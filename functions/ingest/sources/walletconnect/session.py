@@ -27,6 +27,8 @@ from ingest.sources.websocket import BoundedConnection, blaming_the_node, open_c
 
 _MOST_BYTES = 1024 * 1024
 """Of one frame. A wallet's message has a few thousand, and the answer to the largest request 34,000."""
+_MOST_WAITING = 10_000
+"""Of our frames. A relay that sends and doesn't read gets no more acknowledgements, and so sends its messages again."""
 
 
 class RelaySession:
@@ -35,13 +37,13 @@ class RelaySession:
     def __init__(self, socket: BoundedConnection, seconds: float) -> None:
         self._socket = socket
         self._seconds = seconds
-        self._asked: dict[RequestId, asyncio.Future[object]] = {}
+        self._unanswered: dict[RequestId, asyncio.Future[object]] = {}
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def ask(self, method: str, params: object) -> object:
         """The result of a request. Raise `SourceFault`."""
         number = request_id()
-        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        answer = self._unanswered[number] = asyncio.get_running_loop().create_future()
         self._outgoing.put_nowait(request(number, method, params))
         try:
             async with asyncio.timeout(self._seconds):
@@ -49,11 +51,12 @@ class RelaySession:
         except TimeoutError:
             raise SourceFault("no answer") from None
         finally:
-            del self._asked[number]
+            del self._unanswered[number]
 
     def acknowledge(self, number: RequestId) -> None:
         """The message that came as this request need not come again. Of no effect once the connection is lost."""
-        self._outgoing.put_nowait(acknowledgement(number))
+        if self._outgoing.qsize() < _MOST_WAITING:
+            self._outgoing.put_nowait(acknowledgement(number))
 
     async def write_all(self) -> None:
         """Raise `SourceFault`."""
@@ -74,7 +77,7 @@ class RelaySession:
                 self._answer(said)
 
     def _answer(self, said: RelayAnswer | RelayRefusal) -> None:
-        answer = self._asked.get(said.id)
+        answer = self._unanswered.get(said.id)
         if answer is None or answer.done():
             return
         if isinstance(said, RelayRefusal):

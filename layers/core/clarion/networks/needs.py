@@ -133,10 +133,14 @@ class Nodes(NamedTuple):
 
 
 class NetworkOptions(NamedTuple):
-    """What a deployment has to say of a network, by the context's option that is called as the network is."""
+    """What a deployment has to say of a network, by the context's option that is called as the network is.
+
+    `api_domain` is the member that names the API's own domain, if there is one: under it others reach the network's routes.
+    """
 
     model: type[BaseModel]
     example: Mapping[str, Any]
+    api_domain: str | None = None
 
 
 class Needs(NamedTuple):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.networks.walletconnect.keeping import Keeping, NewestNotification, newest_notification
+from api.networks.walletconnect.kept_notifications import Keeping, NewestNotification, newest_notification
 from api.networks.walletconnect.worker import DappApiWorker
 from clarion.networks.walletconnect import buckets
 from clarion.networks.walletconnect.buckets import NOTIFY_OF_PROJECT, NOTIFY_OF_SUBSCRIBER, BucketSize

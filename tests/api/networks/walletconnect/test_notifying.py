@@ -5,8 +5,10 @@ from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
+from pydantic import ValidationError
 
-from api.networks.walletconnect.notifying import ID_SECONDS, MOST_NOTIFICATIONS
+from api.networks.walletconnect import notify
+from api.networks.walletconnect.notify import ID_SECONDS, MOST_NOTIFICATIONS
 from clarion.networks.walletconnect.buckets import NOTIFY_OF_PROJECT, NOTIFY_OF_SUBSCRIBER
 from clarion.networks.walletconnect.commands import ACCOUNTS, NotifyCommand
 from clarion.networks.walletconnect.domains import move
@@ -98,6 +100,13 @@ def test_several_notifications_are_answered_together(dapp: Dapp, queued: Queued)
         ("Hello", one),
         ("Another", other),
     }
+
+
+def test_a_list_of_nothing_but_faults_is_read_up_to_the_first() -> None:
+    """A body has room for 250,000 of them, which took 250 MB."""
+    with pytest.raises(ValidationError) as raised:
+        notify._EACH.validate_json(b"[0, 0, 0]")
+    assert raised.value.error_count() == 1
 
 
 def test_at_most_500_notifications_are_taken_at_once(dapp: Dapp) -> None:
@@ -225,7 +234,7 @@ def test_a_notification_is_kept_before_it_is_queued(dapp: Dapp, queued: Queued) 
     [one, two] = [command.accounts[0] for command in sorted(queued(), key=lambda each: each.notification.id)]
     rows = list(SentNotification.query(one.subscription_id))
     assert [row.number for row in rows] == [one.number, two.number] == [1, 2]
-    assert [row.shown["title"] for row in rows] == ["one", "two"]
+    assert [row.content["title"] for row in rows] == ["one", "two"]
     assert {row.url for row in rows} == {"https://dapp.example.org/new"}
 
 

@@ -14,8 +14,8 @@ from clarion.networks.walletconnect.domains import claim, move, public_keys
 from clarion.networks.walletconnect.envelope import topic_of
 from clarion.networks.walletconnect.notifications import NotificationKey, SentNotification, link_id
 from clarion.networks.walletconnect.projects import Project, find_app, find_project
-from clarion.networks.walletconnect.reading import is_read
-from clarion.networks.walletconnect.subscriptions import NotifySubscriptionState
+from clarion.networks.walletconnect.read_marks import is_read
+from clarion.networks.walletconnect.subscriptions import NotifySubscriptionState, find_notify_subscription
 from clarion.networks.walletconnect.topics import TopicKind, find_topic
 from tests.dapps import OTHER_TYPE, TYPE, Dapp, DappReply, new_account
 
@@ -39,6 +39,14 @@ def sent(dapp: Dapp) -> Callable[..., SentNotification]:
 def follow(dapp: Dapp, row: SentNotification) -> DappReply:
     link = link_id(NotificationKey(row.subscription_id, int(row.number), row.notification_id))
     return dapp.send("GET", f"/v1/notification/{link}", authorization="")
+
+
+def kept_for(dapp: Dapp, account: str) -> SentNotification:
+    """The one that the account was sent."""
+    row = find_notify_subscription(dapp.domain, account)
+    assert row is not None
+    [found] = SentNotification.query(row.subscription_id)
+    return found
 
 
 def test_all_subscribers_are_listed_as_their_wallets_spell_them(dapp: Dapp, new_dapp: Callable[..., Dapp]) -> None:
@@ -89,8 +97,10 @@ def test_some_subscribers_are_shown_with_what_they_take(dapp: Dapp) -> None:
     assert reply.json == {account: {"notification_types": listed} for account, listed in types.items()}
 
 
-def test_nothing_comes_after_no_account(dapp: Dapp) -> None:
-    reply = dapp.send("GET", "/{project}/subscribers?after=")
+@pytest.mark.parametrize("after", ["", "e" * 2_000])
+def test_nothing_comes_after_no_account(dapp: Dapp, after: str) -> None:
+    """A table has no key of more than 1,024 bytes."""
+    reply = dapp.send("GET", f"/{{project}}/subscribers?after={after}")
     assert (reply.status, reply.reason) == (422, "after: names no account")
 
 
@@ -237,6 +247,19 @@ def test_all_that_was_sent_until_now_is_marked_as_read(dapp: Dapp, sent: Callabl
     assert app is not None
     assert (reply.status, reply.text) == (204, "")
     assert [is_read(row, app) for row in (before, after, marked)] == [True, False, True]
+
+
+def test_who_is_sent_an_earlier_notification_after_all_were_marked_has_not_read_it(dapp: Dapp) -> None:
+    first, later = dapp.subscriber(), dapp.subscriber()
+    dapp.notify(first, notification_id="once")
+    dapp.clock.pass_seconds(1)
+    dapp.send("GET", "/v1/{project}/mark-all-as-read")
+    dapp.clock.pass_seconds(1)
+    dapp.notify(first, later, notification_id="once")
+
+    app = find_app(dapp.domain)
+    assert app is not None
+    assert [is_read(kept_for(dapp, account), app) for account in (first, later)] == [True, False]
 
 
 def test_nothing_is_read_before_anything_was_marked(dapp: Dapp, sent: Callable[..., SentNotification]) -> None:

@@ -44,6 +44,6 @@ def test_a_full_server_is_counted_once_a_minute(
 
 def test_a_server_gets_all_its_devices_and_no_more(known_server: Callable[..., CallingServer]) -> None:
     most = 2 * SHARE + 5
-    server = known_server(devices_most=most)
+    server = known_server(max_devices=most)
     statuses = [server.register(ZulipDevice()).status for _ in range(most + 2)]
     assert statuses == [200] * most + [503] * 2

@@ -184,7 +184,7 @@ class TestRefusals:
         assert server.register(android()).code == "BAD_REQUEST"
 
     def test_more_devices_than_the_servers_quota(self, known_server: Callable[..., CallingServer]) -> None:
-        server, first = known_server(devices_most=2), ZulipDevice()
+        server, first = known_server(max_devices=2), ZulipDevice()
         assert [server.register(one).status for one in (first, ZulipDevice())] == [200, 200]
         reply = server.register(ZulipDevice())
         assert (reply.status, reply.code) == (503, "SERVER_NOT_READY"), "which a server tries again"

@@ -316,7 +316,7 @@ class TestReport:
         assert Server.get(str(server.uuid)).last_realm_count_id == 4
 
     def test_a_server_claims_no_more_realms_than_it_may(self, known_server: NewServer) -> None:
-        server = known_server(realms_most=2)
+        server = known_server(max_realms=2)
         new = [str(uuid4()) for _ in range(3)]
 
         def pushed_to() -> list[bool]:
@@ -325,7 +325,7 @@ class TestReport:
 
         assert pushed_to() == [True, True, False]
         assert not list(Realm.batch_get(new[2:]))
-        Server(str(server.uuid)).update([Server.realms_most.set(3)])
+        Server(str(server.uuid)).update([Server.max_realms.set(3)])
         assert pushed_to() == [True, True, True]
         assert Server.get(str(server.uuid)).realms_claimed == 3
 
@@ -333,7 +333,7 @@ class TestReport:
         self, known_server: NewServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The other report is handled once this one has read how many realms there are."""
-        server, new = known_server(realms_most=1), str(uuid4())
+        server, new = known_server(max_realms=1), str(uuid4())
 
         def then_full(server_uuid: UUID) -> Server | None:
             found = find_server(server_uuid)

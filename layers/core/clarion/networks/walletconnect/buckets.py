@@ -47,6 +47,10 @@ SUBSCRIBE_OF_CLIENT = BucketSize("subscribe_client", 500, _DAY, 100)
 SUBSCRIBE_OF_PROJECT = BucketSize("subscribe_project", 50_000, _SECOND, 1)
 UPDATE_OF_TOPIC = BucketSize("update_topic", 100, _SECOND, 1)
 WATCH_OF_CLIENT = BucketSize("watch_client", 100, _SECOND, 1)
+LISTS_OF_ACCOUNT = BucketSize("lists_account", 500, 10 * _SECOND, 1)
+"""Of whatever is answered with all of an account's subscriptions, or sends them to its watchers. Not the shipped server's:
+each takes a query for each subscription, agreement keys cost nothing, and there may be a subscription to every app.
+"""
 KEY_SERVER_REQUESTS = BucketSize("key_server_requests", 1_000, _SECOND, 20)
 """Of looking up identity keys, over all wallets: whoever makes up keys has no more of them looked up than that."""
 HISTORY_OF_TOPIC = BucketSize("history_topic", 100, _SECOND // 2, 1)

@@ -110,5 +110,6 @@ NEEDS = Needs(
             "relay_project_id": "0" * 32,
             "key_servers": ["keys.one.invalid"],
         },
+        api_domain="domain",
     ),
 )

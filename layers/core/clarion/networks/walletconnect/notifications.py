@@ -29,7 +29,10 @@ _RANDOM_BITS = 74
 
 
 class SentNotification(Model):
-    """`message` is the JSON of what people are shown; `url` is where its link leads. Instants are in UNIX milliseconds."""
+    """`message` is the JSON of what people are shown; `url` is where its link leads. Instants are in UNIX milliseconds.
+
+    `sent_at` is when the dapp first used its id, `kept_at` when it was kept for this subscriber, if that may be later.
+    """
 
     class Meta:
         table_name = NOTIFICATIONS
@@ -42,11 +45,12 @@ class SentNotification(Model):
     url = UnicodeAttribute(null=True)
     is_read = BooleanAttribute(default=False)
     sent_at = NumberAttribute()
+    kept_at = NumberAttribute(null=True)
     received_at = NumberAttribute(null=True)
     ttl = NumberAttribute()
 
     @property
-    def shown(self) -> dict[str, str]:
+    def content(self) -> dict[str, str]:
         """`title`, `body`, `icon`, `url` and `type`: the document's `msg`, in the order of its hash."""
         return dict(json.loads(self.message))
 
@@ -83,16 +87,16 @@ class AddressedNotification(NamedTuple):
             number,
             notification_id=key.notification_id,
             spent=spent,
-            message=compact_json.encode(_shown(self.notification, link)).decode(),
+            message=compact_json.encode(_content(self.notification, link)).decode(),
             url=url,
             sent_at=self.issued_at,
             ttl=self.issued_at // 1000 + KEPT_SECONDS,
         )
 
 
-def _shown(notification: DappNotification, link: str) -> dict[str, str]:
-    shown = {"title": notification.title, "body": notification.body, "icon": notification.icon or "", "url": link}
-    return {**shown, "type": notification.type}
+def _content(notification: DappNotification, link: str) -> dict[str, str]:
+    content = {"title": notification.title, "body": notification.body, "icon": notification.icon or "", "url": link}
+    return {**content, "type": notification.type}
 
 
 def notification_id(project_id: str, given_id: str, subscription_id: str, issued_at: int) -> str:

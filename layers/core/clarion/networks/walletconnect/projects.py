@@ -68,7 +68,7 @@ class Project(Model):
 class DappApp(Model):
     """`subscribe_key` (X25519) and `authentication_key` (Ed25519) are private keys of 32 bytes.
 
-    What was sent until `read_through` counts as read. Instants are in UNIX milliseconds.
+    What was kept for its subscriber until `read_through` counts as read. Instants are in UNIX milliseconds.
     """
 
     class Meta:

@@ -35,6 +35,8 @@ MOST_TOPICS = 500
 """In one request."""
 TOKEN_SECONDS = 86_400
 _BY_TLS = {"wss", "https"}
+_ID_CHARACTERS = 100
+"""Of the id that the relay gives a request, which its acknowledgement repeats: relays give numbers of 19 digits."""
 _WORD = re.compile(r"[A-Za-z]{1,40}")
 
 
@@ -162,13 +164,17 @@ def read(frame: bytes) -> RelayMessage | RelayAnswer | RelayRefusal | None:
     match content:
         case {"method": str(method)} if method != _SUBSCRIPTION:
             return None
-        case {"id": int() | str() as number, "method": _, "params": {"data": dict(data)}}:
+        case {"id": int() | str() as number, "method": _, "params": {"data": dict(data)}} if _is_short(number):
             return _message(number, data)
         case {"id": int() | str() | None as number, "error": {"code": int(code), **error}}:
             return RelayRefusal(number, code, _word(error))
         case {"id": int() | str() as number, "result": result}:
             return RelayAnswer(number, result)
     raise RelayFault("neither message nor answer")
+
+
+def _is_short(number: int | str) -> bool:
+    return len(number) <= _ID_CHARACTERS if isinstance(number, str) else abs(number) < 1 << 64
 
 
 def refused_topics(topics: Sequence[str], result: object) -> list[str]:

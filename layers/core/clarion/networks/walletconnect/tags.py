@@ -57,4 +57,8 @@ WALLET_TAGS = frozenset(
         ActName.MARK_NOTIFICATIONS_AS_READ,
     )
 )
-"""Of the messages of wallets that are handled. All others on the followed topics are Clarion's own, or are ignored."""
+"""Of the messages of wallets that are handled. All others on the followed topics are Clarion's own, or are ignored.
+
+So is a wallet's answer to `SUBSCRIPTIONS_CHANGED` (4013): nothing is due for it, since each change lists all subscriptions
+anew, and `notify-client` sends none. It would come on the watcher's topic, which is not followed.
+"""

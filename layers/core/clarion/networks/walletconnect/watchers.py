@@ -1,6 +1,10 @@
 """Watchers: wallets that are sent each change of an account's subscriptions, for a day at a time.
 
 An account has `MAX_WATCHERS` numbered places, and each watcher takes one, so concurrent requests can't exceed the limit.
+
+Beside them lies which apps the account has active subscriptions to, as it is now: an index may not have the last change yet.
+A client deletes what it is not sent, so no subscription may be missing: these rows are written in one transaction with the
+subscriptions.
 """
 
 from collections.abc import Sequence
@@ -15,7 +19,9 @@ MAX_WATCHERS = 25
 """Of one account: no more can watch until one of them has ended."""
 WATCH_SECONDS = 86_400
 ANY_APP = "*"
-_PREFIX = "watcher "
+MAX_APPS = 250
+"""Of one account: each is read for every answer that lists them."""
+_PREFIX, _APP_PREFIX = "watcher ", "app "
 
 
 class Watcher(Model):
@@ -60,3 +66,14 @@ def watchers_of(account: str, now: int) -> Sequence[Watcher]:
     """Those that still watch, whatever app, as it is now; `now` is in UNIX seconds."""
     found = Watcher.query(account_key(account), Watcher.watcher.startswith(_PREFIX), consistent_read=True)
     return [row for row in found if row.ttl > now]
+
+
+def subscribed_app(account: str, app: str) -> SubscribedApp:
+    """The row, which is yet to be written."""
+    return SubscribedApp(account_key(account), f"{_APP_PREFIX}{app}")
+
+
+def apps_of(account: str) -> list[str]:
+    """The domains that the account has subscribed to, sorted."""
+    rows = SubscribedApp.query(account_key(account), SubscribedApp.name.startswith(_APP_PREFIX), consistent_read=True)
+    return [row.name.removeprefix(_APP_PREFIX) for row in rows]

@@ -121,11 +121,11 @@ class _Proposed(_Sealed):
 
 
 def open_registration(
-    sealed: str, public_key: str, keys: Mapping[str, str], *, token_id: str | None = None, now_s: int
+    sealed: str, public_key: str, keys: Mapping[str, str], *, token_id: str | None = None, now: int
 ) -> PushRegistration:
     """Open what was sealed (base64) to `public_key`; `keys` are the bouncer's private keys by their public ones, in base64.
 
-    Without a `token_id` it is read as the proposal has it. `now_s` is in UNIX seconds. Raises `RegistrationError`.
+    Without a `token_id` it is read as the proposal has it. `now` is in UNIX seconds. Raises `RegistrationError`.
     """
     if (private_key := keys.get(public_key)) is None:
         raise RegistrationError(RegistrationCode.INVALID_BOUNCER_PUBLIC_KEY)
@@ -138,7 +138,7 @@ def open_registration(
         raise RegistrationError(RegistrationCode.BAD_REQUEST) from None
     if token_id is not None and token_id != token_id_of(read.token):
         raise RegistrationError(RegistrationCode.BAD_REQUEST)
-    if now_s - read.sealed_at > LIVENESS_TIMEOUT:
+    if now - read.sealed_at > LIVENESS_TIMEOUT:
         raise RegistrationError(RegistrationCode.REQUEST_EXPIRED)
     return PushRegistration(read.token, read.token_kind, read.app, read.sealed_at)
 

@@ -44,7 +44,7 @@ class RealmState(StrEnum):
 
 
 class Server(Model):
-    """`devices_most`, `pushes_a_minute` and `realms_most` are its quotas, instead of the defaults.
+    """`max_devices`, `pushes_a_minute` and `max_realms` are its quotas, instead of the defaults.
 
     `realms_claimed` counts the realms that it was the first to report. `last_…` are the ids of the newest rows of its
     statistics that it has reported, of which nothing else is kept. `created_at` and `former_key_until` are in UNIX
@@ -61,9 +61,9 @@ class Server(Model):
     hostname = UnicodeAttribute(null=True)
     contact_email = UnicodeAttribute(null=True)
     state = UnicodeAttribute()
-    devices_most = NumberAttribute(null=True)
+    max_devices = NumberAttribute(null=True)
     pushes_a_minute = NumberAttribute(null=True)
-    realms_most = NumberAttribute(null=True)
+    max_realms = NumberAttribute(null=True)
     realms_claimed = NumberAttribute(default=0)
     last_realm_count_id = NumberAttribute(default=0)
     last_installation_count_id = NumberAttribute(default=0)

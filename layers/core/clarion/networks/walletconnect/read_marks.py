@@ -10,4 +10,4 @@ def mark_read_through(app: str, now: int) -> None:
 
 
 def is_read(row: SentNotification, app: DappApp) -> bool:
-    return bool(row.is_read or row.sent_at <= app.read_through)
+    return bool(row.is_read or (row.kept_at or row.sent_at) <= app.read_through)

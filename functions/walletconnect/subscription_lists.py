@@ -10,17 +10,16 @@ from clarion.networks.walletconnect.did import account_did
 from clarion.networks.walletconnect.jwt import issue
 from clarion.networks.walletconnect.notifications import newest_first
 from clarion.networks.walletconnect.projects import DappApp
-from clarion.networks.walletconnect.reading import is_read
+from clarion.networks.walletconnect.read_marks import is_read
 from clarion.networks.walletconnect.relay import Publication
 from clarion.networks.walletconnect.subscriptions import NotifySubscription, account_key
 from clarion.networks.walletconnect.tags import ActName
-from clarion.networks.walletconnect.watchers import ANY_APP, Watcher, watchers_of
-from walletconnect import sealing
-from walletconnect.answering import VERSION
+from clarion.networks.walletconnect.watchers import ANY_APP, Watcher, apps_of, watchers_of
+from walletconnect import rpc_messages
+from walletconnect.answer_tokens import VERSION
 from walletconnect.authorization import SignedRequest
 from walletconnect.recipients import recipient_of
-from walletconnect.rpc_ids import rpc_id_for
-from walletconnect.subscribed import apps_of
+from walletconnect.rpc_messages import rpc_id_for
 
 _CHANGED = ActName.SUBSCRIPTIONS_CHANGED
 _METHOD, _MEMBER = "wc_notifySubscriptionsChanged", "subscriptionsChangedAuth"
@@ -35,7 +34,7 @@ type Listed = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionListing:
-    """An account's active subscriptions, each read when it is shown first. `at` is in UNIX seconds."""
+    """An account's active subscriptions, each read once. `at` is in UNIX seconds."""
 
     account: str
     at: int
@@ -88,8 +87,8 @@ class ListChange:
         return cls(SubscriptionListing(request.account, at), request, watchers_of(request.account, at))
 
     @property
-    def shown(self) -> list[Listed]:
-        """In the answer."""
+    def for_signer(self) -> list[Listed]:
+        """What the answer lists."""
         own = [row for row in self.watchers if row.identity_key == self.request.signer]
         return self.listing.seen_by(None if any(row.app == ANY_APP for row in own) else self.request.app)
 
@@ -107,8 +106,8 @@ class ListChange:
 def _changed(
     row: Watcher, listing: SubscriptionListing, request: SignedRequest, server: Ed25519PrivateKey
 ) -> Publication:
-    shown = listing.seen_by(None if row.app == ANY_APP else row.app)
-    claims = {"aud": row.identity_key, "sub": account_did(listing.account), "mjv": VERSION, "sbs": shown}
+    listed = listing.seen_by(None if row.app == ANY_APP else row.app)
+    claims = {"aud": row.identity_key, "sub": account_did(listing.account), "mjv": VERSION, "sbs": listed}
     token = issue(server, claims, act=_CHANGED, now=listing.at, profile="shipped")
     number = rpc_id_for(f"{row.watcher} {request.hash}")
-    return sealing.request(_CHANGED, number, _METHOD, {_MEMBER: token}, row.response_key)
+    return rpc_messages.request(_CHANGED, number, _METHOD, {_MEMBER: token}, row.response_key)

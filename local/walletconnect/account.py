@@ -13,7 +13,7 @@ import sha3
 from coincurve import PrivateKey, PublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from local.walletconnect_codec import JsonObject, did_key, did_pkh
+from local.walletconnect.codec import JsonObject, did_key, did_pkh
 
 ALL_APPS = (
     "I further authorize this app to view and manage my notifications for ALL apps. "

@@ -14,11 +14,14 @@ from collections.abc import Callable
 REMEMBERED = 65_536
 """Messages that the queue has, at some 150 bytes each."""
 
+MOST_REPEATED = 100
+"""So often is one message acknowledged that is yet to be queued, however often the relay sends it meanwhile."""
+
 type MessageDigest = bytes
 """See `commands.message_digest`."""
 
 
-class ShownMessages:
+class RecentMessages:
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
         self._on_their_way: defaultdict[MessageDigest, list[Callable[[], None]]] = defaultdict(list)
@@ -26,16 +29,17 @@ class ShownMessages:
         self._taken: OrderedDict[MessageDigest, None] = OrderedDict()
         """The oldest first."""
 
-    def show(self, message: MessageDigest, acknowledge: Callable[[], None]) -> bool:
+    def add(self, message: MessageDigest, acknowledge: Callable[[], None]) -> bool:
         """Whether it is new. `acknowledge` is called once the queue has it."""
         if message in self._taken:
             acknowledge()
             return False
-        is_new = message not in self._on_their_way
-        self._on_their_way[message].append(acknowledge)
+        is_new, waiting = message not in self._on_their_way, self._on_their_way[message]
+        if len(waiting) < MOST_REPEATED:
+            waiting.append(acknowledge)
         return is_new
 
-    def take(self, message: MessageDigest) -> None:
+    def queued(self, message: MessageDigest) -> None:
         """The queue has it."""
         for acknowledge in self._on_their_way.pop(message):
             acknowledge()

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import httpx
 
-from local.walletconnect_codec import JsonObject, did_web
+from local.walletconnect.codec import JsonObject, did_web
 
 SUBSCRIBE_KEY, AUTHENTICATION_KEY = "wc-notify-subscribe-key", "wc-notify-authentication-key"
 _CURVES = {SUBSCRIBE_KEY: "X25519", AUTHENTICATION_KEY: "Ed25519"}

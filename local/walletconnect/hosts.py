@@ -11,7 +11,7 @@ from local.http1 import Http1Server, Respond
 from local.http2 import Response, ServedRequest
 from local.provider import json_response
 from local.tls import Localhost
-from local.walletconnect_dapp import Dapp
+from local.walletconnect.dapp import Dapp
 
 NOTIFY, EXPLORER, DAPPS = "notify.walletconnect.com", "explorer-api.walletconnect.com", "*.dapp.example"
 HOSTS = (NOTIFY, EXPLORER, DAPPS)

@@ -17,12 +17,12 @@ from local.device import Device
 from local.provider import ReceivedPush
 from local.scenes import QUIET, Outcome, decisions_on, expect
 from local.system import COMMAND_QUEUES, PATIENCE, System
-from local.walletconnect_account import EthereumAccount
-from local.walletconnect_codec import JsonObject
-from local.walletconnect_conversation import WalletSubscription
-from local.walletconnect_dapp import Dapp, DappBackend, DappNotificationType
-from local.walletconnect_network import new_project
-from local.walletconnect_wallet import Wallet
+from local.walletconnect.account import EthereumAccount
+from local.walletconnect.codec import JsonObject
+from local.walletconnect.conversation import WalletSubscription
+from local.walletconnect.dapp import Dapp, DappBackend, DappNotificationType
+from local.walletconnect.network import new_project
+from local.walletconnect.wallet import Wallet
 
 COMMANDS = COMMAND_QUEUES[WALLETCONNECT]
 SUBSCRIPTIONS = "/v1/walletconnect/subscriptions"

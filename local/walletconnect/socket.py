@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from local.walletconnect_codec import did_key, sign
+from local.walletconnect.codec import did_key, sign
 
 PROJECT_ID = "2" * 32
 _JWT_TTL_S = 24 * 60 * 60

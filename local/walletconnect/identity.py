@@ -9,10 +9,10 @@ from typing import Any
 import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from local.walletconnect_account import ALL_APPS, THIS_APP, EthereumAccount
-from local.walletconnect_acts import CHANGED, RECEIPTS, Generation, WalletAct
-from local.walletconnect_codec import JsonObject, did_key, did_pkh, did_web, sign, verified
-from local.walletconnect_dapp import AUTHENTICATION_KEY, Dapp
+from local.walletconnect.account import ALL_APPS, THIS_APP, EthereumAccount
+from local.walletconnect.acts import CHANGED, RECEIPTS, Generation, WalletAct
+from local.walletconnect.codec import JsonObject, did_key, did_pkh, did_web, sign, verified
+from local.walletconnect.dapp import AUTHENTICATION_KEY, Dapp
 
 
 class UnexpectedClaims(Exception):  # noqa: N818 - it names what was seen

@@ -30,9 +30,9 @@ from local.http1 import Http1Server
 from local.http2 import Response, ServedRequest
 from local.provider import Clock
 from local.tls import Localhost
-from local.walletconnect_codec import verified
-from local.walletconnect_mailbox import Mailbox, RelayedMessage
-from local.walletconnect_rpc import Caller, TopicSubscriber, answer_to
+from local.walletconnect.codec import verified
+from local.walletconnect.mailbox import Mailbox, RelayedMessage
+from local.walletconnect.rpc import Caller, TopicSubscriber, answer_to
 
 ACKNOWLEDGE_S = 10.0
 _LEEWAY_S = 60

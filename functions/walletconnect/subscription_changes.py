@@ -29,11 +29,11 @@ from clarion.networks.walletconnect.subscriptions import (
     find_notify_subscription,
 )
 from clarion.networks.walletconnect.topics import FollowedTopic, TopicKind, ending, followed, subscription_ref
+from clarion.networks.walletconnect.watchers import MAX_APPS, apps_of, subscribed_app
 from clarion.tables import transact
-from walletconnect.accepting import accepted, note_of
+from walletconnect.accepted_tokens import accepted, note_of
 from walletconnect.authorization import SignedRequest
 from walletconnect.refusals import NotServed, RefusalReason
-from walletconnect.subscribed import MAX_APPS, apps_of, subscribed_app
 
 SCOPE_CHARACTERS, END_REASON_CHARACTERS = 8_000, 200
 _NAMESPACE = UUID("5b0c2b53-8f0e-4b3c-9a0d-7c7f4f1e4a52")

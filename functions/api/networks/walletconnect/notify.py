@@ -5,7 +5,7 @@
     its bucket is empty ──────────▶ failed, "rate limit exceeded"
     else ─────────────────────────▶ sent: it is kept, and on the queue
 
-A notification with an id is sent once to each subscriber, however often it is asked for: all that is made of it follows
+A notification with an id is sent once to each subscriber, however often it is requested: all that is made of it follows
 from the id, the time of its first use and its number, which whoever has it already keeps.
 """
 
@@ -18,11 +18,12 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from api.networks.walletconnect.arguments import Items
 from api.networks.walletconnect.call import DappAnswer, ProjectCall
 from api.networks.walletconnect.errors import DappError, unprocessable
-from api.networks.walletconnect.keeping import Keeping, NewestNotification, newest_notification
-from api.networks.walletconnect.lookup import subscribers_of
-from api.networks.walletconnect.notifications import AskedNotification
+from api.networks.walletconnect.kept_notifications import Keeping, NewestNotification, newest_notification
+from api.networks.walletconnect.notifications import NotificationArguments
+from api.networks.walletconnect.subscribers import subscribers_of
 from api.problems import Problem, ProblemKind
 from clarion import sqs
 from clarion.decisions import NotificationDecision
@@ -45,7 +46,7 @@ MOST_NOTIFICATIONS = 500
 ID_SECONDS = 7 * 86_400
 """How long an id names the same notification."""
 
-_ONE, _EACH = TypeAdapter(AskedNotification), TypeAdapter(list[AskedNotification])
+_ONE, _EACH = TypeAdapter(NotificationArguments), TypeAdapter(Items[NotificationArguments])
 
 type Subscribers = Mapping[str, NotifySubscription]
 """By account."""
@@ -60,7 +61,7 @@ class NotifyFailure(StrEnum):
 class NamedNotification:
     """One that has an id, first used at `issued_at` (UNIX milliseconds); `repeated` if that was an earlier request."""
 
-    asked: AskedNotification
+    arguments: NotificationArguments
     notification: DappNotification
     issued_at: int
     repeated: bool = False
@@ -84,29 +85,29 @@ def notify_each(call: ProjectCall) -> DappAnswer:
     return _notify(call, call.body(_EACH))
 
 
-def _notify(call: ProjectCall, asked: list[AskedNotification]) -> DappAnswer:
+def _notify(call: ProjectCall, arguments: list[NotificationArguments]) -> DappAnswer:
     call.take_project_token(NOTIFY_OF_PROJECT)
-    _require_few(asked)
-    found = subscribers_of(call.own_app, {account for one in asked for account in one.accounts})
+    _require_few(arguments)
+    found = subscribers_of(call.own_app, {account for one in arguments for account in one.accounts})
     # Before any id is used: what is kept of one at the same time comes after these.
-    newest = _newest(call, [row for one in asked for row in _in_scope(one, found).values()])
-    named = [_named(call, one) for one in asked]
+    newest = _newest(call, [row for one in arguments for row in _in_scope(one, found).values()])
+    named = [_named(call, one) for one in arguments]
     outcomes = [_outcome(call, one, found, newest) for one in named]
     _queue(call, outcomes)
     _count_out_of_scope(call, outcomes)
     return DappAnswer.of(_merged(outcomes))
 
 
-def _require_few(asked: Sequence[AskedNotification]) -> None:
-    count = sum(len(one.accounts) for one in asked)
+def _require_few(arguments: Sequence[NotificationArguments]) -> None:
+    count = sum(len(one.accounts) for one in arguments)
     if count > MOST_NOTIFICATIONS:
         raise unprocessable(f"Too many notifications: {count} > {MOST_NOTIFICATIONS}")
 
 
-def _in_scope(asked: AskedNotification, found: Subscribers) -> Subscribers:
-    wanted = str(asked.notification.type)
+def _in_scope(arguments: NotificationArguments, found: Subscribers) -> Subscribers:
+    wanted = str(arguments.notification.type)
     return {
-        account: found[account] for account in asked.accounts if account in found and wanted in found[account].types
+        account: found[account] for account in arguments.accounts if account in found and wanted in found[account].types
     }
 
 
@@ -116,22 +117,22 @@ def _newest(call: ProjectCall, subscribers: Sequence[NotifySubscription]) -> dic
     return dict(zip(ids, call.worker.threads.map(newest_notification, ids), strict=True))
 
 
-def _named(call: ProjectCall, asked: AskedNotification) -> NamedNotification:
+def _named(call: ProjectCall, arguments: NotificationArguments) -> NamedNotification:
     """Raises `DappError` if its id is another notification's."""
-    notification, now = asked.named(), call.now
-    if asked.notification_id is None:
-        return NamedNotification(asked, notification, now)
-    key, digest = f"notification {call.project.project_id} {notification.id}", asked.notification.digest
+    notification, now = arguments.named(), call.now
+    if arguments.notification_id is None:
+        return NamedNotification(arguments, notification, now)
+    key, digest = f"notification {call.project.project_id} {notification.id}", arguments.notification.digest
     first = first_seen(key, digest, at_ms=now, until=now // 1000 + ID_SECONDS)
     if first.holder != digest:
         raise DappError(HTTPStatus.CONFLICT, "notification_id is already that of another notification")
-    return NamedNotification(asked, notification, int(first.at), repeated=first.times > 1)
+    return NamedNotification(arguments, notification, int(first.at), repeated=first.times > 1)
 
 
 def _outcome(
     call: ProjectCall, named: NamedNotification, found: Subscribers, newest: dict[str, NewestNotification]
 ) -> NotifyOutcome:
-    accounts, in_scope = named.asked.distinct_accounts, _in_scope(named.asked, found)
+    accounts, in_scope = named.arguments.distinct_accounts, _in_scope(named.arguments, found)
     sent = _kept(call, named, in_scope, newest)
     for row in sent.values():
         if row.number == newest[row.subscription_id].number + 1:

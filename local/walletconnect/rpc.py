@@ -12,7 +12,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from local.provider import Clock
-from local.walletconnect_mailbox import Mailbox, RelayedMessage
+from local.walletconnect.mailbox import Mailbox, RelayedMessage
 
 BATCH = 500
 """Topics of one request, and messages."""

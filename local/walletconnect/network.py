@@ -12,14 +12,14 @@ from local.command_line import operate
 from local.emulator import EmulatedDeployment
 from local.http2 import Response, ServedRequest
 from local.tls import Localhost
-from local.walletconnect_account import EthereumAccount
-from local.walletconnect_acts import Generation
-from local.walletconnect_client import NotifyClient, notify_client
-from local.walletconnect_dapp import Dapp, DappBackend, DappNotificationType, keys_of
-from local.walletconnect_hosts import DID_DOCUMENT, NOTIFY, PublicHosts
-from local.walletconnect_keys import KeyServer
-from local.walletconnect_relay import Relay
-from local.walletconnect_wallet import Surroundings, Wallet
+from local.walletconnect.account import EthereumAccount
+from local.walletconnect.acts import Generation
+from local.walletconnect.client import NotifyClient, notify_client
+from local.walletconnect.dapp import Dapp, DappBackend, DappNotificationType, keys_of
+from local.walletconnect.hosts import DID_DOCUMENT, NOTIFY, PublicHosts
+from local.walletconnect.keys import KeyServer
+from local.walletconnect.relay import Relay
+from local.walletconnect.wallet import Surroundings, Wallet
 
 _HERE = "localhost"
 

@@ -22,13 +22,13 @@ from typing import Any, Self
 
 import httpx
 
-from local.walletconnect_account import EthereumAccount
-from local.walletconnect_acts import ACTS, CHANGED, RECEIPTS, Acknowledgement, Generation, WalletAct
-from local.walletconnect_codec import JsonObject, did_web, raw_key, shared_key
-from local.walletconnect_conversation import Conversation, WalletMessage, WalletSubscription
-from local.walletconnect_dapp import Dapp
-from local.walletconnect_identity import UnexpectedClaims, WalletIdentity, token_hash
-from local.walletconnect_socket import RelaySocket, background_tasks, connected
+from local.walletconnect.account import EthereumAccount
+from local.walletconnect.acts import ACTS, CHANGED, RECEIPTS, Acknowledgement, Generation, WalletAct
+from local.walletconnect.codec import JsonObject, did_web, raw_key, shared_key
+from local.walletconnect.conversation import Conversation, WalletMessage, WalletSubscription
+from local.walletconnect.dapp import Dapp
+from local.walletconnect.identity import UnexpectedClaims, WalletIdentity, token_hash
+from local.walletconnect.socket import RelaySocket, background_tasks, connected
 
 PATIENCE_S = 120.0
 

@@ -13,8 +13,8 @@ from local.http1 import Http1Server
 from local.http2 import Response, ServedRequest
 from local.provider import json_response, parse_json
 from local.tls import Localhost
-from local.walletconnect_account import message_of, signer_of
-from local.walletconnect_codec import JsonObject, verified
+from local.walletconnect.account import message_of, signer_of
+from local.walletconnect.codec import JsonObject, verified
 
 _PATH = "/identity"
 _DID = "did:key:"

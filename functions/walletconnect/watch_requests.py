@@ -7,10 +7,10 @@ from clarion.networks.walletconnect.projects import find_app
 from clarion.networks.walletconnect.subscriptions import account_key
 from clarion.networks.walletconnect.watchers import ANY_APP, PLACES, WATCH_SECONDS, Watcher, watchers_of
 from clarion.tables import save_if
-from walletconnect.accepting import accept
+from walletconnect.accepted_tokens import accept
 from walletconnect.authorization import SignedRequest
-from walletconnect.changing import ContendedRow
 from walletconnect.refusals import NotServed, RefusalReason
+from walletconnect.subscription_changes import ContendedRow
 
 
 def watch(request: SignedRequest, key: bytes) -> int:

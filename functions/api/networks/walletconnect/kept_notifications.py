@@ -58,6 +58,7 @@ class Keeping:
         if spent is None:
             return None
         row = self.addressed.row(newest.number + 1, self.server, spent)
+        row.kept_at = self.now
         return row if notifications.add(row) else self.keep_unless_kept(newest, newest.number)
 
     def keep_unless_kept(self, newest: NewestNotification, after: int) -> SentNotification | None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clarion.networks.walletconnect.notifications import SentNotification
-from walletconnect.rpc_ids import number_of, rpc_id_for, rpc_id_of
+from walletconnect.rpc_messages import number_of, rpc_id_for, rpc_id_of
 
 EXACT = 1 << 53
 """JavaScript's numbers are exact up to this."""
