@@ -8,6 +8,8 @@ from itertools import batched
 from typing import Any
 from uuid import UUID, uuid4
 
+from starlette.exceptions import HTTPException
+
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
@@ -62,6 +64,7 @@ class MadeUpPage:
         self.items = RecentItems()
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self.reads = 0
+        self.why_fails = False
         self._local = local
         self._lines: list[bytes] = []
         self._events = events
@@ -85,6 +88,8 @@ class MadeUpPage:
         return [item.model_dump(mode="json") for item in self.items.add(lines)] or None
 
     async def _why(self, key: str) -> Any:
+        if self.why_fails:
+            raise HTTPException(500)
         now = datetime.now(UTC)
         tracks = self.items.tracks(key)
         return report(tracks, None, now, now) if tracks else None

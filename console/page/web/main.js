@@ -6,6 +6,7 @@ import { items, renderItems, take } from "./items.js";
 import { forget, renderPhones, show } from "./phones.js";
 import { renderStatus } from "./status.js";
 import { draw, move, renderDepths, renderWay } from "./way.js";
+import { refreshWhy, rereadWhy } from "./why.js";
 
 const DRAW_MS = 200;
 const CHARTS_MS = 1000;
@@ -23,11 +24,13 @@ const received = {
       section.hidden = !about.local;
     });
     draw(about.stations, about.meanings);
+    rereadWhy();
     plan();
   },
   items(changed) {
     take(changed);
     changed.forEach(move);
+    refreshWhy(changed);
     plan();
   },
   status(status) {
