@@ -3,8 +3,9 @@
 import gzip
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from io import BufferedReader
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from clarion.storage import EVENTS_PREFIX
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 READERS = 16
 """How many files are fetched at once."""
 HOUR = timedelta(hours=1)
+LONGEST_LINE = 1 << 20
+"""Bytes; Firehose's records have less. What is longer, in a file that somebody else wrote, comes in pieces."""
 _BUFFER = 1 << 18
 
 
@@ -42,9 +45,13 @@ class Lake:
         with BufferedReader(cast("BufferedReader", body), _BUFFER) as raw:
             if file.key.endswith(".gz"):
                 with gzip.open(raw) as text:
-                    yield from text
+                    yield from _lines(text)
             else:
-                yield from raw
+                yield from _lines(raw)
+
+
+def _lines(text: IO[bytes]) -> Iterator[bytes]:
+    return iter(partial(text.readline, LONGEST_LINE), b"")
 
 
 def hours_back(since: datetime, until: datetime) -> Iterator[datetime]:

@@ -37,6 +37,14 @@ class Tracks:
     _oversized: dict[UUID, EnvelopeObserved] = field(default_factory=dict)
 
     @property
+    def count(self) -> int:
+        return len(self._records)
+
+    def knows(self, record: TracedEvent) -> bool:
+        """Whether a line that records the same was added."""
+        return _key(record) in self._records
+
+    @property
     def records(self) -> list[TracedEvent]:
         receipts = {one.receipt for one in self._records.values()}
         oversized = (one for receipt, one in self._oversized.items() if receipt in receipts)

@@ -208,9 +208,7 @@ def _step(record: TracedEvent, began: int, clients: dict[UUID, bytes]) -> Step:
                 client_id=record.client_id.hex(),
                 channel=record.channel,
                 reason=OWN if record.own else None,
-                rule=", ".join(
-                    f"{name} {value}" for name, value in network(record.network).describe(Rule(record.key)).items()
-                ),
+                rule=_rule(record),
             )
         case PushTried():
             client = clients.get(record.subscription_id)
@@ -226,6 +224,15 @@ def _step(record: TracedEvent, began: int, clients: dict[UUID, bytes]) -> Step:
                 reason=record.reason,
                 provider_id=record.provider_id,
             )
+
+
+def _rule(record: NotificationDecided) -> str:
+    """In the network's words; in digits what it cannot read, such as a key of a newer Clarion."""
+    try:
+        described = network(record.network).describe(Rule(record.key))
+    except (LookupError, ValueError):
+        return record.key.hex()
+    return ", ".join(f"{name} {value}" for name, value in described.items())
 
 
 def _place(step: Step) -> tuple[str, datetime]:

@@ -1,21 +1,27 @@
 """The page as an ASGI app: its files, the events, and what an item's steps were.
 
+    request ─▶ _Protected ─▶ TrustedHost ─▶ _OwnOrigin ─▶ _Keyed ─▶ routes
+               headers       400            403           404
+
 All lies below a token that only its address holds, and is served to nobody who came by another host's name: a site that
-has its name lead to this machine (DNS rebinding) gets nothing, and no other site knows the token.
+has its name lead to this machine (DNS rebinding) gets nothing, and no other site knows the token. One that does can
+still only lead there.
 """
 
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,6 +33,8 @@ HOST = "127.0.0.1"
 _WEB = Path(__file__).parent / "web"
 _CHARTS = _WEB / "node_modules" / "uplot" / "dist"
 _LONGEST_BODY = 10_000
+MOST_STREAMS = 32
+"""Tabs that listen at a time; each holds what it is behind."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -75,22 +83,32 @@ def app(backend: PageBackend, token: str) -> Starlette:
     middleware = [
         Middleware(_Protected),
         Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"], www_redirect=False),
+        Middleware(_OwnOrigin),
+        Middleware(_Keyed, token=token),
     ]
-    return Starlette(routes=[Mount(f"/{token}", routes=routes)], middleware=middleware)
+    return Starlette(routes=routes, middleware=middleware)
 
 
 class _Page:
     def __init__(self, backend: PageBackend) -> None:
         self._backend = backend
         self._broadcast = Broadcast(backend.readings)
+        self._streams = 0
 
     async def events(self, _: Request) -> Response:
+        if self._streams >= MOST_STREAMS:
+            raise HTTPException(503)
         return StreamingResponse(self._messages(), media_type="text/event-stream")
 
     async def _messages(self) -> AsyncIterator[str]:
-        yield sse("about", self._backend.about)
-        async for message in self._broadcast.messages():
-            yield message
+        self._streams += 1
+        try:
+            yield sse("about", self._backend.about)
+            async with aclosing(self._broadcast.messages()) as messages:
+                async for message in messages:
+                    yield message
+        finally:
+            self._streams -= 1
 
     async def why(self, request: Request) -> Response:
         found = await self._backend.why(request.path_params["key"])
@@ -106,7 +124,7 @@ class _Page:
             raise HTTPException(413)
         try:
             await action(_object(await request.json()))
-        except (ActionError, KeyError, TypeError, ValueError) as error:
+        except (ActionError, KeyError, RecursionError, TypeError, ValueError) as error:
             return JSONResponse({"words": str(error)}, 400)
         return Response(status_code=204)
 
@@ -131,3 +149,38 @@ class _Protected:
             await send(message)
 
         await self._inner(scope, receive, send_protected)
+
+
+class _OwnOrigin:
+    """Refuses what another site's script or form asks for; a browser says where a request began.
+
+    https://www.w3.org/TR/fetch-metadata/, https://fetch.spec.whatwg.org/#origin-header
+    """
+
+    def __init__(self, inner: ASGIApp) -> None:
+        self._inner = inner
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        origin, host = headers.get("origin"), headers.get("host")
+        foreign = headers.get("sec-fetch-site") in {"cross-site", "same-site"} or origin not in {None, f"http://{host}"}
+        opened = scope.get("method") == "GET" and headers.get("sec-fetch-mode") == "navigate" and origin is None
+        if foreign and not opened:
+            await PlainTextResponse("another site asked for this", 403)(scope, receive, send)
+        else:
+            await self._inner(scope, receive, send)
+
+
+class _Keyed:
+    """Lets through what lies below the token, compared in constant time."""
+
+    def __init__(self, inner: ASGIApp, token: str) -> None:
+        self._inner = inner
+        self._token = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given, below, _ = str(scope["path"]).removeprefix("/").partition("/")
+        if secrets.compare_digest(given.encode(errors="replace"), self._token) and below:
+            await self._inner({**scope, "root_path": f"/{given}"}, receive, send)
+        else:
+            await PlainTextResponse("Not Found", 404)(scope, receive, send)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -19,9 +19,8 @@ from console.page.app import PageBackend
 from console.page.broadcast import Reading
 from console.page.items import RecentItems, Station
 from console.page.lake_tail import LATEST, LakeTail
-from console.why import MEANING, OBSERVED, UNDECIDED, report
+from console.why import MEANING, OBSERVED, UNDECIDED
 
-ITEM_EVENTS_KEPT = 200
 STATUS_MINUTES = 60
 
 
@@ -36,8 +35,8 @@ class Intervals:
 
 REMOTE = Intervals(lake=15, status=60, late=LATEST)
 """Firehose writes once a minute or so, and CloudWatch is a minute behind."""
-LOCAL = Intervals(lake=0.25, status=5, late=timedelta(seconds=5))
-"""The emulator writes each record at once."""
+LOCAL = Intervals(lake=0.25, status=5, late=timedelta(seconds=30))
+"""The emulator writes each record at once, or within some seconds on a busy machine."""
 
 
 def about(title: str, where: str, *, local: bool = False) -> Mapping[str, Any]:
@@ -51,13 +50,15 @@ def about(title: str, where: str, *, local: bool = False) -> Mapping[str, Any]:
     }
 
 
-@dataclass(frozen=True)
+@dataclass
 class DeployedPage:
     """Blocking calls run in threads of their own; their clients are made once."""
 
     here: Deployment
     intervals: Intervals = REMOTE
     items: RecentItems = field(default_factory=RecentItems)
+    passed_over: int = 0
+    """Files of the lake, as `LakeTail` counts them."""
 
     @property
     def backend(self) -> PageBackend:
@@ -69,14 +70,22 @@ class DeployedPage:
     @property
     def readings(self) -> list[Reading]:
         return [
-            Reading("items", self.intervals.lake, self.read_items, ITEM_EVENTS_KEPT),
+            Reading("items", self.intervals.lake, self.read_items, snapshot=self.items.snapshot),
+            Reading("lake", self.intervals.lake, self.read_gaps),
             Reading("status", self.intervals.status, self.read_status),
             Reading("history", self.intervals.status, self.read_history),
         ]
 
     async def read_items(self) -> list[dict[str, Any]] | None:
-        lines = await asyncio.to_thread(self._tail.new_lines)
-        return [item.model_dump(mode="json") for item in self.items.add(lines)] or None
+        """Raises what AWS says, once there is nothing else to show."""
+        changed, error = await asyncio.to_thread(self._look)
+        if error and not changed:
+            raise error
+        return changed or None
+
+    async def read_gaps(self) -> dict[str, int]:
+        """What of the lake is not shown."""
+        return {"passed_over": self.passed_over, "unreadable": self.items.unreadable}
 
     async def read_status(self) -> dict[str, Any]:
         found = await asyncio.to_thread(status.status_of, self.here, STATUS_MINUTES, self._clients)
@@ -91,9 +100,13 @@ class DeployedPage:
 
     async def why(self, key: str) -> Report | None:
         """As `clarion why`, from what the page has read."""
-        tracks = self.items.tracks(key)
-        now = datetime.now(UTC)
-        return report(tracks, None, now - timedelta(hours=1), now) if tracks else None
+        return await asyncio.to_thread(self.items.report, key)
+
+    def _look(self) -> tuple[list[dict[str, Any]], Exception | None]:
+        look = self._tail.look()
+        changed = self.items.add(look.lines)
+        self.passed_over = self._tail.passed_over
+        return [item.model_dump(mode="json") for item in changed], look.error
 
     @cached_property
     def _tail(self) -> LakeTail:

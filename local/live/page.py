@@ -34,7 +34,6 @@ class LivePage:
         self._senders = {sender.name: sender for sender in senders()}
         self._switches = Switches(system, self._phones)
         self._plays: list[asyncio.Task[None]] = []
-        self._shown: dict[str, Any] | None = None
 
     @property
     def backend(self) -> PageBackend:
@@ -53,19 +52,14 @@ class LivePage:
             play.cancel()
         await asyncio.gather(*self._plays, return_exceptions=True)
 
-    async def _controls(self) -> dict[str, Any] | None:
-        """Senders and switches; None if they are as they were."""
+    async def _controls(self) -> dict[str, Any]:
         if not self._plays:
             self._begin()
-        controls = {
+        return {
             "senders": [sender.as_json() for sender in self._senders.values()],
             "troubles": self._switches.as_json(),
             "phones": self._phones.as_json(),
         }
-        if controls == self._shown:
-            return None
-        self._shown = controls
-        return controls
 
     def _begin(self) -> None:
         """The first sender's phones come first, so that it can send soon."""
@@ -84,7 +78,7 @@ class LivePage:
     async def _send(self, asked: Mapping[str, Any]) -> None:
         if asked["sender"] not in self._senders:
             raise ActionError("no such sender")
-        self._senders[asked["sender"]].texts.put(str(asked["text"]))
+        await self._senders[asked["sender"]].texts.put(str(asked["text"]))
 
     async def _switch(self, asked: Mapping[str, Any]) -> None:
         await self._switches.switch(asked["trouble"], on=asked["on"] is True)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -33,7 +33,7 @@ class Texts:
     """What is still to be sent, and whether its sender can: `begun` is set once it can, or has failed."""
 
     def __init__(self) -> None:
-        self._queue = asyncio.Queue[str](MOST_WAITING)
+        self._queue = asyncio.Queue[tuple[str, asyncio.Future[str]]](MOST_WAITING)
         self.begun = asyncio.Event()
         self.failure: str | None = None
 
@@ -41,25 +41,44 @@ class Texts:
     def ready(self) -> bool:
         return self.begun.is_set() and self.failure is None
 
-    async def __aiter__(self) -> AsyncIterator[str]:
+    async def send_each(self, send: Callable[[str], Awaitable[object]]) -> None:
+        """Never ends: a text that cannot be sent is its own trouble alone."""
         self.begun.set()
         while True:
-            yield await self._queue.get()
+            text, refusal = await self._queue.get()
+            words = ""
+            try:
+                await send(text)
+            except Exception as error:  # noqa: BLE001 - whatever it is, who wrote the text reads it, and others are sent
+                words = f"it was not sent: {type(error).__name__}: {error}"[:LONGEST]
+            if not refusal.done():
+                refusal.set_result(words)
 
     def fail(self, reason: str) -> None:
+        """What still waits is not sent."""
         self.failure = reason
         self.begun.set()
+        while not self._queue.empty():
+            _, refusal = self._queue.get_nowait()
+            if not refusal.done():
+                refusal.set_result(reason)
 
-    def put(self, text: str) -> None:
-        """Raises `ActionError`."""
+    async def put(self, text: str) -> None:
+        """Return once it is sent. Raises `ActionError`."""
+        self._check(text)
+        refusal = asyncio.get_running_loop().create_future()
+        try:
+            self._queue.put_nowait((text, refusal))
+        except asyncio.QueueFull:
+            raise ActionError("too much is waiting to be sent") from None
+        if words := await refusal:
+            raise ActionError(words)
+
+    def _check(self, text: str) -> None:
         if not self.ready:
             raise ActionError(self.failure or "its phones are still being registered")
         if not 0 < len(text) <= LONGEST:
             raise ActionError(f"a text has 1 to {LONGEST} characters")
-        try:
-            self._queue.put_nowait(text)
-        except asyncio.QueueFull:
-            raise ActionError("too much is waiting to be sent") from None
 
 
 type Play = Callable[[System, Phones, Texts], Awaitable[None]]
@@ -112,8 +131,7 @@ async def _statements(system: System, phones: Phones, texts: Texts) -> None:
     await system.register(bob, Channel.APNS, iphone, rule)
     await system.register(carol, Channel.FCM, android, rule)
     await system.register(carol, Channel.WEBPUSH, json.dumps(browser.as_json()), rule)
-    async for text in texts:
-        await system.store.submit(alice.statement(CHAT, data=text.encode()))
+    await texts.send_each(lambda text: system.store.submit(alice.statement(CHAT, data=text.encode())))
 
 
 async def _calls(system: System, phones: Phones, texts: Texts) -> None:
@@ -121,8 +139,7 @@ async def _calls(system: System, phones: Phones, texts: Texts) -> None:
     iphone = token_of("Bob, called")
     phones.add(iphone, PhoneOnPage("Bob's iPhone", STATEMENTS, Channel.VOIP, statement_text))
     await system.register(bob, Channel.VOIP, iphone, (alice.public_key, CALLS))
-    async for text in texts:
-        await system.store.submit(alice.statement(CALLS, data=text.encode()))
+    await texts.send_each(lambda text: system.store.submit(alice.statement(CALLS, data=text.encode())))
 
 
 async def _xmtp(system: System, phones: Phones, texts: Texts) -> None:
@@ -142,8 +159,11 @@ async def _xmtp(system: System, phones: Phones, texts: Texts) -> None:
         async with system.notifications_of(app.device) as client:
             await app.register(client, mechanism, token)
             await app.subscribe(client, [app.subscription_to(group)])
-    async for text in texts:
+
+    async def send(text: str) -> None:
         system.xmtp.publish(group.topic, bo.message(group, text.encode()))
+
+    await texts.send_each(send)
 
 
 async def _zulip(system: System, phones: Phones, texts: Texts) -> None:
@@ -157,8 +177,7 @@ async def _zulip(system: System, phones: Phones, texts: Texts) -> None:
 
         phones.add(phone.token, PhoneOnPage("Zulip on an iPhone", ZULIP, Channel.APNS, read))
         await site.register(ProposedAccount, realm, phone)
-        async for text in texts:
-            await site.server.notify(realm, {"type": "message", "content": text})
+        await texts.send_each(lambda text: site.server.notify(realm, {"type": "message", "content": text}))
 
 
 async def _walletconnect(system: System, phones: Phones, texts: Texts) -> None:
@@ -176,5 +195,4 @@ async def _walletconnect(system: System, phones: Phones, texts: Texts) -> None:
 
         phones.add(phone.token, PhoneOnPage("A wallet on an iPhone", WALLETCONNECT, Channel.APNS, read))
         await phone.follow(await wallet.subscribe(site.dapp, [alerts.id]))
-        async for text in texts:
-            await site.notify(alerts, wallet, title=text)
+        await texts.send_each(lambda text: site.notify(alerts, wallet, title=text))

@@ -1,15 +1,21 @@
 """The live page over a deployment: what it reads of the account, and how often."""
 
 import asyncio
+import gzip
 import json
+from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import override
 
 import pytest
+from botocore.exceptions import ClientError
 
 from clarion.decisions import EnvelopeDecision
-from console.lake import Lake
+from console.lake import LONGEST_LINE, File, Lake
 from console.page import command, lake_tail
 from console.page.deployed import DeployedPage
+from console.page.items import RecentItems
 from console.page.lake_tail import LakeTail
 from tests.console.account import Account
 from tests.console.test_status import measure
@@ -56,8 +62,97 @@ def test_what_is_older_than_a_file_can_be_late_is_listed_no_more(account: Accoun
     read = []
     for key in ("stream-12-00", "stream-12-10", "stream-12-05", "stream-12-20"):
         account.s3.put_object(Bucket=account.here.lake, Key=f"{folder}{key}", Body=f"{key}\n".encode())
-        read.append(tail.new_lines())
+        read.append(tail.look().lines)
     assert read == [[b"stream-12-00\n"], [b"stream-12-10\n"], [], [b"stream-12-20\n"]]
+
+
+class LakeInTrouble(Lake):
+    """AWS refuses each file so often."""
+
+    def __init__(self, account: Account, refusals: int) -> None:
+        super().__init__(account.s3, account.here.lake)
+        self._refusals = refusals
+        self._asked = Counter[str]()
+
+    @override
+    def lines(self, file: File) -> Iterator[bytes]:
+        self._asked[file.key] += 1
+        if self._asked[file.key] <= self._refusals:
+            raise ClientError({"Error": {"Code": "SlowDown", "Message": "Reduce your request rate"}}, "GetObject")
+        return super().lines(file)
+
+
+def test_a_file_that_aws_refuses_is_read_later(account: Account) -> None:
+    account.write_to_lake(*trail(1))
+    tail = LakeTail(LakeInTrouble(account, refusals=1), late=timedelta(0))
+    refused, again = tail.look(), tail.look()
+    assert refused.error is not None
+    assert refused.lines == []
+    assert again.error is None
+    assert len(RecentItems().add(again.lines)) == 1
+    assert tail.passed_over == 0
+    assert tail.look().lines == []
+
+
+def test_a_file_that_aws_always_refuses_is_given_up_and_counted(account: Account) -> None:
+    account.write_to_lake(*trail(1))
+    tail = LakeTail(LakeInTrouble(account, refusals=1000))
+    errors = [tail.look().error for _ in range(lake_tail.MOST_TRIES + 1)]
+    assert [error is not None for error in errors] == [True] * lake_tail.MOST_TRIES + [False]
+    assert tail.passed_over == 1
+
+
+async def test_items_are_shown_though_aws_refuses_other_files(page: DeployedPage, account: Account) -> None:
+    account.write_to_lake(*trail(1))
+    page.__dict__["_tail"] = LakeTail(LakeInTrouble(account, refusals=1))
+    with pytest.raises(ClientError):
+        await page.read_items()
+    assert len(await page.read_items() or []) == 1
+
+
+@pytest.mark.parametrize("damage", [b"no gzip", gzip.compress(b"{}\n" * 99)[:-12], b"\x1f\x8b", b""], ids=repr)
+async def test_a_damaged_file_is_counted_and_the_others_are_shown(
+    page: DeployedPage, account: Account, damage: bytes
+) -> None:
+    hour = datetime.now(UTC)
+    key = f"events/day={hour:%Y-%m-%d}/hour={hour:%H}/damaged.gz"
+    account.s3.put_object(Bucket=account.here.lake, Key=key, Body=damage)
+    account.write_to_lake(*trail(1))
+    assert len(await page.read_items() or []) == 1
+    assert (await page.read_gaps())["passed_over"] == (1 if damage else 0)
+
+
+async def test_an_odd_line_is_counted_and_the_others_are_shown(page: DeployedPage, account: Account) -> None:
+    hour = datetime.now(UTC)
+    key = f"events/day={hour:%Y-%m-%d}/hour={hour:%H}/odd"
+    good = b"".join(event.to_line() for event in trail(1))
+    account.s3.put_object(Bucket=account.here.lake, Key=key, Body=b'{"event":\n\xff\n' + good + b"[]\n")
+    assert len(await page.read_items() or []) == 1
+    assert await page.read_gaps() == {"passed_over": 0, "unreadable": 3}
+
+
+def test_of_a_busy_lake_the_newest_is_read_as_far_as_it_fits_into_memory(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake_tail, "BYTES_AT_ONCE", 100_000)
+    hour = datetime.now(UTC)
+    bomb = gzip.compress((b"x" * 999 + b"\n") * 20_000)
+    for number in range(3):
+        key = f"events/day={hour:%Y-%m-%d}/hour={hour:%H}/{number}.gz"
+        account.s3.put_object(Bucket=account.here.lake, Key=key, Body=bomb)
+    tail = LakeTail(Lake(account.s3, account.here.lake))
+    found = tail.look().lines
+    assert 50_000 < sum(map(len, found)) <= 100_000
+    assert tail.passed_over == 3
+    assert tail.look().lines == []
+
+
+def test_a_line_that_never_ends_comes_in_pieces(account: Account) -> None:
+    hour = datetime.now(UTC)
+    key = f"events/day={hour:%Y-%m-%d}/hour={hour:%H}/endless.gz"
+    account.s3.put_object(Bucket=account.here.lake, Key=key, Body=gzip.compress(b"x" * (3 * LONGEST_LINE)))
+    found = LakeTail(Lake(account.s3, account.here.lake)).look().lines
+    assert [len(line) for line in found] == [LONGEST_LINE] * 3
 
 
 async def test_the_steps_of_an_item_are_kept_for_why(page: DeployedPage, account: Account) -> None:

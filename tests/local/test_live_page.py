@@ -1,6 +1,8 @@
 """What the phones on the live page show, and who can send."""
 
+import asyncio
 from base64 import b64encode
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -94,30 +96,56 @@ def test_a_message_of_xmtp_is_read_behind_its_salt(form: str) -> None:
     assert xmtp_text(ReceivedPush(0, 0, TOKEN, {}, payload, 200, None, None)) == "hello"
 
 
+async def started(send: Callable[[str], Awaitable[object]]) -> tuple[Texts, asyncio.Task[None]]:
+    texts = Texts()
+    task = asyncio.create_task(texts.send_each(send))
+    await texts.begun.wait()
+    return texts, task
+
+
 @pytest.mark.parametrize("text", ["", "x" * (LONGEST + 1)])
-def test_a_text_that_is_empty_or_too_long_is_refused(text: str) -> None:
+async def test_a_text_that_is_empty_or_too_long_is_refused(text: str) -> None:
     texts = Texts()
     texts.begun.set()
     with pytest.raises(ActionError, match="characters"):
-        texts.put(text)
+        await texts.put(text)
 
 
-def test_nobody_sends_before_the_phones_are_registered_or_after_that_failed() -> None:
+async def test_a_text_that_cannot_be_sent_is_refused_and_the_next_is_sent() -> None:
+    sent: list[bytes] = []
+
+    async def send(text: str) -> None:
+        sent.append(text.encode())
+
+    texts, task = await started(send)
+    with pytest.raises(ActionError, match="not sent: UnicodeEncodeError"):
+        await texts.put("half of a pair: \ud800")
+    await texts.put("hello")
+    assert sent == [b"hello"]
+    assert texts.ready
+    task.cancel()
+
+
+async def test_nobody_sends_before_the_phones_are_registered_or_after_that_failed() -> None:
     texts = Texts()
     with pytest.raises(ActionError, match="being registered"):
-        texts.put("hello")
+        await texts.put("hello")
     texts.fail("ConnectError: nobody answers")
     with pytest.raises(ActionError, match="nobody answers"):
-        texts.put("hello")
+        await texts.put("hello")
 
 
-def test_a_sender_that_is_too_slow_is_not_given_more() -> None:
-    texts = Texts()
-    texts.begun.set()
-    for _ in range(MOST_WAITING):
-        texts.put("hello")
+async def test_a_sender_that_is_too_slow_is_not_given_more() -> None:
+    texts, task = await started(lambda _: asyncio.Event().wait())
+    waiting = [asyncio.create_task(texts.put("hello")) for _ in range(MOST_WAITING + 1)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
     with pytest.raises(ActionError, match="too much"):
-        texts.put("hello")
+        await asyncio.gather(*waiting, texts.put("one more"))
+    texts.fail("it ended")
+    for one in (task, *waiting):
+        one.cancel()
+    await asyncio.wait([task, *waiting])
 
 
 def test_every_sender_and_every_trouble_has_a_name_of_its_own() -> None:

@@ -2,12 +2,14 @@
 
 import base64
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from tests.local.chromium import Target
 
 _MEASURE = (Path(__file__).parents[1] / "pipeline" / "report_page.js").read_text()
+_LISTED = "[...document.querySelectorAll('#item-list li')]"
 HEIGHT = 900
 
 
@@ -45,6 +47,20 @@ class LiveTab:
     async def click(self, selector: str) -> None:
         await self.until_there(selector)
         await self.tab.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
+
+    async def keys(self) -> list[str]:
+        """Those of the items on the list."""
+        listed: list[str] = await self.tab.evaluate(f"{_LISTED}.map((each) => each.dataset.key)")
+        return listed
+
+    async def click_new(self, known: Collection[str], network: str, words: str) -> None:
+        """On the item that is none of the `known`, once it has the words."""
+        new = f"{_LISTED}.filter((each) => !{json.dumps(list(known))}.includes(each.dataset.key))"
+        wanted = (
+            f"each.textContent.includes({json.dumps(f'{network} ')}) && each.textContent.includes({json.dumps(words)})"
+        )
+        key = await self.tab.until(f"{new}.find((each) => {wanted})?.dataset.key")
+        await self.click(f"#item-list li[data-key='{key}'] .item")
 
     async def send(self, sender: str, text: str) -> None:
         """By the button, once its sender is ready."""

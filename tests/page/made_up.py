@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import batched
 from typing import Any
 from uuid import UUID, uuid4
+
+from starlette.exceptions import HTTPException
 
 from clarion.channels import Channel
 from clarion.clock import now_ms
@@ -15,9 +16,8 @@ from clarion.events import EnvelopeDecided, Event, NotificationDecided, PushTrie
 from clarion.networks import STATEMENTS
 from console.page.app import PageBackend
 from console.page.broadcast import Reading
-from console.page.deployed import ITEM_EVENTS_KEPT, about
+from console.page.deployed import about
 from console.page.items import RecentItems
-from console.why import report
 
 PHONES = (Channel.APNS, Channel.FCM, Channel.WEBPUSH)
 
@@ -62,6 +62,7 @@ class MadeUpPage:
         self.items = RecentItems()
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self.reads = 0
+        self.why_fails = False
         self._local = local
         self._lines: list[bytes] = []
         self._events = events
@@ -74,7 +75,7 @@ class MadeUpPage:
         others = [Reading(name, 3600, _once(data), 1) for name, data in self._events.items()]
         return PageBackend(
             about=about("clarion made-up", "account 111111111111", local=self._local),
-            readings=[Reading("items", 0.1, self._read, ITEM_EVENTS_KEPT), *others],
+            readings=[Reading("items", 0.1, self._read, snapshot=self.items.snapshot), *others],
             why=self._why,
             actions={"send": self._act("send"), "switch": self._act("switch")} if self._local else {},
         )
@@ -85,9 +86,9 @@ class MadeUpPage:
         return [item.model_dump(mode="json") for item in self.items.add(lines)] or None
 
     async def _why(self, key: str) -> Any:
-        now = datetime.now(UTC)
-        tracks = self.items.tracks(key)
-        return report(tracks, None, now, now) if tracks else None
+        if self.why_fails:
+            raise HTTPException(500)
+        return self.items.report(key)
 
     def _act(self, name: str) -> Callable[[Mapping[str, Any]], Any]:
         async def act(asked: Mapping[str, Any]) -> None:

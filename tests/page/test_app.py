@@ -1,15 +1,21 @@
 """Who can look at the page, and what a browser may do with it."""
 
 import asyncio
+import inspect
 import re
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing
+from typing import cast
 
 import httpx
 import pytest
 import pytest_asyncio
 
+from console.page import app as app_module
 from console.page.app import HOST
 from console.page.server import serving
+from tests.page.listening import PATIENCE_S
 from tests.page.made_up import MadeUpPage, trail
 
 
@@ -26,7 +32,7 @@ async def address(page: MadeUpPage) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture
 async def http(address: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=address, trust_env=False) as http:
+    async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=PATIENCE_S) as http:
         yield http
 
 
@@ -47,6 +53,88 @@ async def test_without_the_token_there_is_nothing(address: str, http: httpx.Asyn
 async def test_a_name_that_another_site_leads_here_is_refused(http: httpx.AsyncClient, host: str) -> None:
     """DNS rebinding: the browser thinks that it asks the site, and sends its name."""
     assert (await http.get("", headers={"Host": host})).status_code == 400
+
+
+@pytest.mark.parametrize("change", ["short", "long", "other", "case", "doubled", "encoded"])
+async def test_a_token_that_is_nearly_right_is_none(address: str, http: httpx.AsyncClient, change: str) -> None:
+    token = httpx.URL(address).path.strip("/")
+    changed = {
+        "short": token[:-1],
+        "long": f"{token}A",
+        "other": token[:-1] + ("A" if token[-1] != "A" else "B"),
+        "case": token.swapcase(),
+        "doubled": f"/{token}",
+        "encoded": "%ff%fe",
+    }[change]
+    url = httpx.URL(address).copy_with(raw_path=f"/{changed}/".encode())
+    assert (await http.get(url)).status_code == 404
+
+
+def test_the_token_is_compared_in_constant_time() -> None:
+    assert "compare_digest" in inspect.getsource(app_module)
+    assert not [route for route in app_module.app(MadeUpPage().backend, "a-token").routes if "a-token" in repr(route)]
+
+
+FOREIGN = (
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://127.0.0.1:1"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+    {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
+)
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=repr)
+async def test_another_site_gets_nothing_even_with_the_token(
+    page: MadeUpPage, http: httpx.AsyncClient, headers: dict[str, str]
+) -> None:
+    for path in ("", "why/00", "web/main.js", "events"):
+        assert (await http.get(path, headers=headers)).status_code == 403
+    asked = {"sender": "message", "text": "not by its owner"}
+    assert (await http.post("actions/send", json=asked, headers=headers)).status_code == 403
+    form = {**headers, "Sec-Fetch-Mode": "navigate"}
+    assert (await http.post("actions/send", data=asked, headers=form)).status_code == 403
+    assert page.asked == []
+
+
+async def test_a_link_elsewhere_may_lead_to_the_page(http: httpx.AsyncClient) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert (await http.get("", headers=headers)).status_code == 200
+
+
+async def test_so_many_tabs_may_listen_and_one_that_is_closed_makes_room(http: httpx.AsyncClient) -> None:
+    async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as tabs:
+        first = await tabs.enter_async_context(AsyncExitStack())
+        for stack in (first, *[tabs] * (app_module.MOST_STREAMS - 1)):
+            await listen(http, stack)
+        assert (await http.get("events")).status_code == 503
+        await first.aclose()
+        while (again := await tabs.enter_async_context(http.stream("GET", "events"))).status_code == 503:
+            await asyncio.sleep(0.01)
+        assert again.status_code == 200
+
+
+async def listen(http: httpx.AsyncClient, stack: AsyncExitStack) -> None:
+    """Until the stack ends."""
+    events = await stack.enter_async_context(http.stream("GET", "events"))
+    lines = await stack.enter_async_context(aclosing(cast("AsyncGenerator[str]", events.aiter_lines())))
+    assert await anext(lines) == "event: about"
+
+
+async def test_a_tab_that_takes_nothing_ends_what_is_read_for_it(page: MadeUpPage, address: str) -> None:
+    url, many = httpx.URL(address), [next(trail(number)) for number in range(500)]
+    with socket.socket() as tab:
+        tab.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        tab.connect((url.host, url.port))
+        tab.sendall(f"GET {url.path}events HTTP/1.1\r\nHost: {url.host}\r\n\r\n".encode())
+        async with asyncio.timeout(PATIENCE_S):
+            reads, without = 0, 0
+            while without < 10:
+                page.put(many if page.reads != reads else [])
+                without = without + 1 if page.reads == reads else 0
+                reads = page.reads
+                await asyncio.sleep(0.2)
+    assert reads > 1
 
 
 async def test_it_listens_on_this_machine_alone(page: MadeUpPage) -> None:
@@ -107,7 +195,18 @@ async def test_an_action_gets_what_was_asked(page: MadeUpPage, http: httpx.Async
 
 
 @pytest.mark.parametrize(
-    ("body", "status"), [(b"no JSON", 400), (b"[]", 400), (b'"text"', 400), (b" " * 10_001, 413)], ids=repr
+    ("body", "status"),
+    [
+        (b"no JSON", 400),
+        (b"", 400),
+        (b"[]", 400),
+        (b'"text"', 400),
+        (b"\xff", 400),
+        (b"[" * 10_000, 400),
+        (b'{"":' * 2_500, 400),
+        (b" " * 10_001, 413),
+    ],
+    ids=lambda each: repr(each)[:20],
 )
 async def test_what_is_no_action_is_refused(http: httpx.AsyncClient, body: bytes, status: int) -> None:
     assert (await http.post("actions/send", content=body)).status_code == status
@@ -131,7 +230,7 @@ async def test_who_leaves_ends_the_reading(page: MadeUpPage, http: httpx.AsyncCl
         assert await anext(lines) == "event: about"
         while not page.reads:
             await asyncio.sleep(0.01)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         before = -1
         while page.reads != before:
             before = page.reads

@@ -157,6 +157,30 @@ async def test_all_steps_of_an_item_are_reached_by_the_keyboard_alone(tab: LiveT
         await tab.tab.until("!document.querySelector('#why').open")
 
 
+async def test_an_open_panel_gets_the_steps_that_come_after_the_click(tab: LiveTab) -> None:
+    page = deployed_page()
+    decided, *later = trail(1)
+    page.put([decided])
+    async with opened(tab, page):
+        await tab.click(".item")
+        await tab.until_text("#why-parts td", "matched")
+        page.put(later)
+        await tab.until_text("#why-parts td", "delivered")
+        await tab.until_text("#why-parts p", "the provider took the push")
+
+
+async def test_a_panel_whose_steps_cannot_be_read_tries_again(tab: LiveTab) -> None:
+    page = deployed_page()
+    page.put(trail(1))
+    async with opened(tab, page):
+        await tab.until_there(".item")
+        page.why_fails = True
+        await tab.click(".item")
+        await tab.until_text("#why-parts p", "it is tried again")
+        page.why_fails = False
+        await tab.until_text("#why-parts td", "delivered")
+
+
 async def test_everything_that_can_be_used_has_a_name(tab: LiveTab) -> None:
     page = local_page()
     fill(page)

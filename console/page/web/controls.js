@@ -61,14 +61,19 @@ export function renderCounts(ended) {
 }
 
 async function act(name, asked) {
-  const answer = await fetch(`actions/${name}`, { method: "POST", body: JSON.stringify(asked) });
-  return answer.ok ? "" : ((await answer.json().catch(() => null))?.words ?? `it failed with ${answer.status}`);
+  try {
+    const answer = await fetch(`actions/${name}`, { method: "POST", body: JSON.stringify(asked) });
+    return answer.ok ? "" : ((await answer.json().catch(() => null))?.words ?? `it failed with ${answer.status}`);
+  } catch (error) {
+    return `it could not be asked: ${error.message}`;
+  }
 }
 
 byId("sender").addEventListener("change", renderButton);
 
 byId("send").addEventListener("submit", async (event) => {
   event.preventDefault();
+  byId("send-answer").textContent = "sending …";
   const words = await act("send", { sender: byId("sender").value, text: byId("text").value });
   byId("send-answer").textContent = words || "sent";
 });

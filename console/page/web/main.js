@@ -6,15 +6,21 @@ import { items, renderItems, take } from "./items.js";
 import { forget, renderPhones, show } from "./phones.js";
 import { renderStatus } from "./status.js";
 import { draw, move, renderDepths, renderWay } from "./way.js";
+import { refreshWhy, rereadWhy } from "./why.js";
 
 const DRAW_MS = 200;
 const CHARTS_MS = 1000;
+const RETRY_MS = 5000;
 const faults = new Map();
+const notes = new Map();
 let due = false;
 
 const received = {
   about(about) {
     items.clear();
+    faults.clear();
+    renderFaults();
+    note("skipped", "");
     forget();
     byId("where").textContent = `${about.title} · ${about.where}`;
     document.title = `${about.title}, live`;
@@ -23,11 +29,13 @@ const received = {
       section.hidden = !about.local;
     });
     draw(about.stations, about.meanings);
+    rereadWhy();
     plan();
   },
   items(changed) {
     take(changed);
     changed.forEach(move);
+    refreshWhy(changed);
     plan();
   },
   status(status) {
@@ -42,11 +50,26 @@ const received = {
   },
   fault({ event, words }) {
     faults.set(event, words);
-    const shown = [...faults.values()].filter((each) => each);
-    byId("faults").hidden = shown.length === 0;
-    byId("faults").textContent = shown.join(" ");
+    renderFaults();
+  },
+  lake(gaps) {
+    note("lake", gapWords(gaps));
+  },
+  skipped({ messages }) {
+    forget();
+    note("skipped", `This tab was too slow: it skipped ${messages} events, and shows what is now.`);
   },
 };
+
+function gapWords({ passed_over, unreadable }) {
+  const part = passed_over ? `Only part is shown: ${passed_over} files of the lake were not read whole.` : "";
+  return unreadable ? `${part} ${unreadable} lines of the lake could not be read.` : part;
+}
+
+function note(about, words) {
+  notes.set(about, words);
+  byId("notes").textContent = [...notes.values()].join(" ");
+}
 
 function plan() {
   if (!due) {
@@ -65,10 +88,46 @@ function connection(words, live) {
   shown.classList.toggle("live", live);
 }
 
-const events = new EventSource("events");
-events.addEventListener("open", () => connection("live", true));
-events.addEventListener("error", () => connection("disconnected, trying again", false));
-for (const [name, handle] of Object.entries(received)) {
-  events.addEventListener(name, (event) => handle(JSON.parse(event.data)));
+function renderFaults() {
+  const shown = [...faults.values()].filter((each) => each);
+  byId("faults").hidden = shown.length === 0;
+  byId("faults").textContent = shown.join(" ");
+  connection(shown.length ? "live in part" : "live", shown.length === 0);
 }
+
+// Nobody sees a hidden tab: it listens to nothing, so that nothing is read for it.
+let events = null;
+let retry = null;
+
+function listen() {
+  clearTimeout(retry);
+  events = new EventSource("events");
+  events.addEventListener("open", () => connection("live", true));
+  events.addEventListener("error", lost);
+  for (const [name, handle] of Object.entries(received)) {
+    events.addEventListener(name, (event) => handle(JSON.parse(event.data)));
+  }
+}
+
+// A refused stream is not tried again by the browser.
+function lost() {
+  connection("disconnected, trying again", false);
+  if (events?.readyState === EventSource.CLOSED) {
+    retry = setTimeout(follow, RETRY_MS);
+  }
+}
+
+function follow() {
+  if (document.hidden) {
+    clearTimeout(retry);
+    events?.close();
+    events = null;
+    connection("paused while hidden", false);
+  } else if (events === null || events.readyState === EventSource.CLOSED) {
+    listen();
+  }
+}
+
+document.addEventListener("visibilitychange", follow);
+follow();
 setInterval(renderCharts, CHARTS_MS);

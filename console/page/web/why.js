@@ -1,16 +1,86 @@
-// Every step of one item, as `clarion why` has it.
+// Every step of one item, as `clarion why` has it. An open panel is read again whenever its item has changed: the lake
+// gets the events of an item out of their order, and those of a retry hours later.
 import { byId, duration, make, table } from "./dom.js";
 
-export async function showWhy(item) {
-  byId("why-title").textContent = item.envelope_id ? `Envelope 0x${item.envelope_id}` : `Receipt ${item.key}`;
-  const parts = byId("why-parts");
-  parts.replaceChildren(make("p", { className: "soft" }, "It is being read."));
+const AGAIN_MS = 2000;
+let key = null;
+let shown = "";
+let reading = false;
+let outdated = false;
+
+export function showWhy(item) {
+  key = item.key;
+  shown = "";
+  entitle(item);
+  show("", [make("p", { className: "soft" }, "It is being read.")]);
   byId("why").showModal();
-  const answer = await fetch(`why/${item.key}`);
-  parts.replaceChildren(...(answer.ok ? report(await answer.json()) : [make("p", {}, "It is no longer kept.")]));
+  read();
+}
+
+export function refreshWhy(changed) {
+  const item = changed.find((each) => each.key === key);
+  if (item) {
+    entitle(item);
+    read();
+  }
+}
+
+export function rereadWhy() {
+  if (key !== null) {
+    read();
+  }
+}
+
+byId("why").addEventListener("close", () => {
+  key = null;
+});
+
+function entitle(item) {
+  byId("why-title").textContent = item.envelope_id ? `Envelope 0x${item.envelope_id}` : `Receipt ${item.key}`;
+}
+
+// One request at a time; what changes meanwhile is read after it.
+async function read() {
+  outdated = true;
+  if (reading) {
+    return;
+  }
+  reading = true;
+  while (outdated && key !== null) {
+    outdated = false;
+    await readOnce(key);
+  }
+  reading = false;
+}
+
+async function readOnce(asked) {
+  try {
+    const answer = await fetch(`why/${asked}`);
+    const text = answer.status === 404 ? "null" : answer.ok ? await answer.text() : raise(answer.status);
+    if (asked === key && text !== shown) {
+      show(text, report(JSON.parse(text)));
+    }
+  } catch (error) {
+    if (asked === key) {
+      show("", [make("p", { className: "soft" }, `It could not be read (${error.message}); it is tried again.`)]);
+      setTimeout(rereadWhy, AGAIN_MS);
+    }
+  }
+}
+
+function raise(status) {
+  throw new Error(`answer ${status}`);
+}
+
+function show(text, parts) {
+  shown = text;
+  byId("why-parts").replaceChildren(...parts);
 }
 
 function report(why) {
+  if (why === null) {
+    return [make("p", {}, "It is no longer kept.")];
+  }
   return [...why.summary.map((words) => make("p", {}, words)), ...why.traces.flatMap(trace)];
 }
 
