@@ -6,8 +6,9 @@ than a third of the time that a request takes it. Before its first client it loo
 A write of one item that meets a transaction is refused by DynamoDB, and the SDK leaves it at that: it is tried again here.
 """
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from botocore.auth import AUTH_TYPE_MAPS
@@ -52,7 +53,7 @@ class ModelLoader(Loader):
 
     @instance_cache
     def list_available_services(self, type_name: str) -> list[str]:  # noqa: ARG002 - as botocore calls it
-        return [folder.name for path in self.search_paths for folder in Path(path).glob("*")]
+        return [name for path in self.search_paths for _, folders, _ in islice(os.walk(path), 1) for name in folders]
 
 
 def _conflict_delay(response: tuple[object, Mapping[str, Any]] | None, attempts: int, **_: object) -> float | None:
