@@ -7,9 +7,10 @@
   through what they took of the processors has a slope, seconds for each further statement, and a constant. The
   *margin* is what bare verification takes of the slope: processor time of all processes beside processor time, so that
   whatever else the machine does makes little difference.
-- *Rules*: a day of 100,000 statements with more and more of them.
+- *Rules*: the shortest of these periods, while the lake gets more and more rules, of senders that are not heard that day.
 - *Cold*: a small day by a new process, and the floor: a new process that starts a session for one Python stage.
-- *A loud pair*: see `bench.pipeline_pair`.
+
+What a loud pair takes is a bench of its own: `bench.pipeline_pair`.
 
 What is measured goes to `.build/pipeline.json`, which `bench/plots.py` draws, and into the table of docs/lake.md. The
 last line sums up.
@@ -27,7 +28,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from statistics import linear_regression, median
 from typing import NamedTuple
@@ -40,7 +41,7 @@ from pyspark.sql import functions as F
 
 from bench.figures import Figure, report, table
 from bench.markdown import inserted
-from bench.pipeline_pair import LoudPair, loud_pair
+from bench.pipeline_snapshots import RULES_OF_ONE, add_rules
 from bench.processors import processor_seconds
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, decode
 from pipeline.generator.day import answers, generate
@@ -66,9 +67,9 @@ TERMS = Terms(lookback=HOUR_MS)
 BARE = 20_000
 BARE_TIMES_OVER = 5
 """So often each process verifies the first `BARE` statements in a turn: for almost as long as the stage takes."""
-STAGED_HOURS = 5
+STAGED_HOURS = 4
 """Of the day, so many go through the verify stage."""
-FEW, SMALL = 100_000, 2_000
+SMALL = 2_000
 
 type Signed = tuple[bytes, bytes, bytes]
 
@@ -109,9 +110,16 @@ class Reconciled(NamedTuple):
     right: bool
 
 
+class Start(NamedTuple):
+    """From the beginning of a session on; `processor` as in `Reconciled`."""
+
+    seconds: float
+    processor: float
+
+
 class Cold(NamedTuple):
-    floor: float
-    small: float
+    floor: Start
+    small: Start
 
 
 class Measured(NamedTuple):
@@ -121,7 +129,6 @@ class Measured(NamedTuple):
     by_rules: Mapping[int, Reconciled]
     stages: Mapping[int, StageTimes]
     cold: Cold
-    pair: LoudPair
 
 
 def on_cores[**P, R](cores: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -220,6 +227,15 @@ def generated(root: str, plan: Plan) -> None:
     lake.spark.stop()
 
 
+def extended(root: str, before: int, after: int, at: int) -> None:
+    """Give the lake more rules, in the hour of `at`."""
+    lake = EventLake(session("bench", cores=CORES), root)
+    with timed(f"add {after - before:,} rules"):
+        numbers = lake.spark.range(before // RULES_OF_ONE, after // RULES_OF_ONE)
+        add_rules(lake, numbers, at)
+    lake.spark.stop()
+
+
 def reconciled(root: str, period: Period) -> Reconciled:
     """The planted faults are those of the statements that were observed in the period."""
     begun = time.perf_counter()
@@ -242,12 +258,13 @@ def reconciled(root: str, period: Period) -> Reconciled:
     return Reconciled(statements, took, processor, wrong == 0)
 
 
-def floor() -> float:
+def floor() -> Start:
     begun = time.perf_counter()
     spark = session("bench", cores=CORES)
     spark.range(1).mapInArrow(_unchanged, "id long").collect()
+    found = Start(time.perf_counter() - begun, processor_seconds())
     spark.stop()
-    return time.perf_counter() - begun
+    return found
 
 
 def _unchanged(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -255,9 +272,13 @@ def _unchanged(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
 
 
 def cold(root: str, period: Period, turns: int) -> Cold:
-    taken = [Cold(on_cores(CORES, floor), on_cores(CORES, reconciled, root, period).seconds) for _ in range(turns)]
+    taken = [(on_cores(CORES, floor), on_cores(CORES, reconciled, root, period)) for _ in range(turns)]
     floors, smalls = zip(*taken, strict=True)
-    return Cold(median(floors), median(smalls))
+    return Cold(_median(floors), _median([Start(small.seconds, small.processor) for small in smalls]))
+
+
+def _median(starts: Sequence[Start]) -> Start:
+    return Start(*map(median, zip(*starts, strict=True)))
 
 
 def line(points: Sequence[Reconciled]) -> tuple[float, float]:
@@ -275,7 +296,8 @@ def day_of(statements: int, rules: int) -> tuple[str, Plan]:
 
 
 def measure(wanted: argparse.Namespace) -> Measured:
-    root, plan = day_of(wanted.statements, wanted.rules[0])
+    fewest = min(wanted.rules)
+    root, plan = day_of(wanted.statements, fewest)
     on_cores(CORES, generated, root, plan)
     print("periods of that day", flush=True)
     by_statements = [on_cores(CORES, reconciled, root, last_hours(hours)) for hours in wanted.hours]
@@ -283,27 +305,26 @@ def measure(wanted: argparse.Namespace) -> Measured:
     for cores in (1, CORES):
         print(f"the verify stage on {cores} core{'s' * (cores > 1)}", flush=True)
         stages[cores] = verify_stages(root, cores, wanted.turns)
+    by_rules = {fewest: by_statements[0]}
+    for hour, (before, after) in enumerate(pairwise(sorted(wanted.rules))):
+        on_cores(CORES, extended, root, before, after, START - 3 * DAY_MS - hour * HOUR_MS)
+        by_rules[after] = on_cores(CORES, reconciled, root, last_hours(wanted.hours[0]))
     shutil.rmtree(root)
-    by_rules: dict[int, Reconciled] = {}
-    for rules in wanted.rules:
-        print(f"a day with {rules:,} rules", flush=True)
-        root, plan = day_of(FEW, rules)
-        on_cores(CORES, generated, root, plan)
-        by_rules[rules] = on_cores(CORES, reconciled, root, plan.period)
-        shutil.rmtree(root)
     print("a small day, cold, and the floor", flush=True)
     root, plan = day_of(SMALL, SMALL)
     on_cores(CORES, generated, root, plan)
-    started = cold(root, plan.period, wanted.turns)
-    print(f"a pair of {wanted.attempts:,} attempts", flush=True)
-    return Measured(by_statements, by_rules, stages, started, loud_pair(wanted.attempts))
+    return Measured(by_statements, by_rules, stages, cold(root, plan.period, wanted.turns))
 
 
 def figures(measured: Measured) -> list[Figure]:
     one, two = measured.stages[1], measured.stages[CORES]
     slope, constant = line(measured.by_statements)
+    floor, small = measured.cold.floor, measured.cold.small
+    over = small.processor - floor.processor
     growth = [
-        Figure.alone(f"reconcile {FEW:,} statements with {rules:,} rules", found.seconds, "s")
+        Figure.alone(
+            f"reconcile {found.statements:,} statements with {rules:,} rules", found.processor, "s of processors"
+        )
         for rules, found in measured.by_rules.items()
     ]
     return [
@@ -313,18 +334,18 @@ def figures(measured: Measured) -> list[Figure]:
         Figure("verify stage on two cores, beside bare `sr25519.verify`", 1e6 * two.stage, 1e6 * two.bare, two.ratio, "µs"),
         Figure("verify stage on one core, beside bare `sr25519.verify`", 1e6 * one.stage, 1e6 * one.bare, one.ratio, "µs"),
         Figure.alone("verify stage: two cores, times one", one.stage / two.stage, "times"),
-        Figure.alone(f"a day of {SMALL:,} statements, cold", measured.cold.small, "s"),
-        Figure.alone("its floor: a session with one Python stage", measured.cold.floor, "s"),
-        Figure.alone("what the small day takes over the floor", measured.cold.small - measured.cold.floor, "s"),
-        Figure.alone(f"a pair of {measured.pair.attempts:,} attempts: Python's memory", measured.pair.worker_mib, "MiB"),
-        Figure.alone(f"a pair of {measured.pair.attempts:,} attempts", measured.pair.seconds, "s"),
+        Figure.alone(f"a day of {SMALL:,} statements, cold", small.seconds, "s"),
+        Figure.alone("its floor: a session with one Python stage", floor.seconds, "s"),
+        Figure.alone("what the small day takes over the floor", small.seconds - floor.seconds, "s"),
+        Figure.alone("what the small day takes of processors over the floor", over, "s of processors"),
     ]  # fmt: skip
 
 
 def write(measured: Measured, found: Sequence[Figure]) -> None:
     points = {
         "statements": [(point.statements, point.processor) for point in measured.by_statements],
-        "rules": [(rules, point.seconds) for rules, point in measured.by_rules.items()],
+        "rules": [(rules, point.processor) for rules, point in measured.by_rules.items()],
+        "ruled": measured.by_statements[0].statements,
         "line": line(measured.by_statements),
         "bare": measured.stages[CORES].processor,
     }
@@ -337,7 +358,6 @@ def main() -> int:
     parser.add_argument("--statements", type=int, default=1_600_000, help="of the day whose periods are reconciled")
     parser.add_argument("--hours", type=int, nargs="+", default=[3, 8, 24], help="its last ones, of each period")
     parser.add_argument("--rules", type=int, nargs="+", default=[1_000_000, 3_000_000, 10_000_000])
-    parser.add_argument("--attempts", type=int, default=1_000_000, help="of one pair")
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--try", dest="trial", action="store_true", help="write nothing into docs")
     wanted = parser.parse_args()

@@ -48,9 +48,9 @@ class Growth(NamedTuple):
 def snapshot_growth(root: str, rules: int) -> Growth:
     """With so many rules of a tenth as many subscriptions, in a new lake at `root`."""
     lake = EventLake(session("bench", cores=2), root)
-    _arrive(lake, rules, 1, START)
+    add_rules(lake, lake.spark.range(rules // RULES_OF_ONE), START)
     first = _seconds(lambda: write_snapshots(lake, START + DAY_MS))
-    _arrive(lake, rules, CHANGED, START + DAY_MS)
+    add_rules(lake, lake.spark.range(0, rules // RULES_OF_ONE, CHANGED), START + DAY_MS)
     following = _seconds(lambda: write_snapshots(lake, START + 2 * DAY_MS))
     read = _seconds(lambda: _found(lake, rules).write.format("noop").mode("overwrite").save())
     snapshot = read_snapshot(lake.root, EventKind.RULES, day_of(START + DAY_MS))
@@ -59,9 +59,8 @@ def snapshot_growth(root: str, rules: int) -> Growth:
     return Growth(first, following, read, size)
 
 
-def _arrive(lake: EventLake, rules: int, every: int, at: int) -> None:
-    """A line for each `every`th subscription, and one for its rules."""
-    numbers = lake.spark.range(0, rules // RULES_OF_ONE, every)
+def add_rules(lake: EventLake, numbers: DataFrame, at: int) -> None:
+    """A line for the subscription of each of the `numbers` (`id`), and one for its rules, all in one hour of their own."""
     who = F.substring(F.sha1(F.col("id").cast("string")), 1, 36).alias("subscription_id")
     revision = F.lit(at // DAY_MS).cast("long").alias("revision")
     same = [

@@ -30,7 +30,7 @@ def draw_simulation(found: dict[str, Any]) -> None:
 
 def draw_pipeline(found: dict[str, Any]) -> None:
     draw_statements(found, ROOT / "docs" / "pipeline-statements.png")
-    draw_rules(found["rules"], ROOT / "docs" / "pipeline-rules.png")
+    draw_rules(found["rules"], found["ruled"], ROOT / "docs" / "pipeline-rules.png")
 
 
 def draw_statements(found: dict[str, Any], path: Path) -> None:
@@ -46,11 +46,13 @@ def draw_statements(found: dict[str, Any], path: Path) -> None:
     save(figure, axes, path)
 
 
-def draw_rules(points: list[tuple[int, float]], path: Path) -> None:
+def draw_rules(points: list[tuple[int, float]], statements: int, path: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 4))
     rules, seconds = zip(*points, strict=True)
-    axes.plot([count / 1e6 for count in rules], seconds, "-o", label="reconcile of 100,000 statements, measured")
-    axes.set(xlabel="rules, millions", ylabel="seconds on two cores", xlim=(0, None), ylim=(0, None))
+    axes.plot(
+        [count / 1e6 for count in rules], seconds, "-o", label=f"reconcile of {statements:,} statements, measured"
+    )
+    axes.set(xlabel="rules, millions", ylabel="seconds of processors", xlim=(0, None), ylim=(0, None))
     save(figure, axes, path)
 
 

@@ -80,24 +80,32 @@ def notifications(wanted: DataFrame, limit: Limit) -> DataFrame:
     def limited(asked: pd.DataFrame) -> pd.DataFrame:
         return _limited(asked, limit)
 
-    pair = Window.partitionBy("author", "client")
-    same = Window.partitionBy("m", "sub").orderBy("decided_at", "copy")
-    since_last = F.col("decided_at") - F.lag("decided_at").over(same)
-    counted = wanted.withColumn("of_pair", F.count("*").over(pair)).withColumn("since_last", since_last)
-    held = F.col("since_last") < _CLAIMED_MS
-    simple = F.when(held, NotificationDecision.DUPLICATE).otherwise(NotificationDecision.QUEUED)
-    quiet = counted.where(F.col("of_pair") <= limit.count).select(
-        *wanted.columns,
-        simple.alias("decision"),
-        F.lit(None).cast("long").alias("order"),
-        F.lit(None).cast("boolean").alias("counted"),
-    )
-    loud = counted.where(F.col("of_pair") > limit.count)
+    rows = wanted.join(F.broadcast(_close_pairs(wanted, limit)), on=["author", "client"], how="left")
+    loud, quiet = rows.where("close").drop("close"), rows.where("close is null").drop("close")
     asked = loud.select("author", "client", "m", "copy", "sub", "observed_at", "decided_at")
     decided = asked.groupBy("author", "client").applyInPandas(limited, _DECIDED)
     rest = loud.join(decided, on=["author", "client", "m", "copy", "sub"], how="inner")
     columns = [*wanted.columns, "decision", "order", "counted"]
-    return quiet.select(columns).unionByName(rest.select(columns))
+    return _unlimited(quiet).select(columns).unionByName(rest.select(columns))
+
+
+def _close_pairs(wanted: DataFrame, limit: Limit) -> DataFrame:
+    """`author, client, close` (true) of the pairs that ever had more than their limit's count within its window."""
+    by_time = Window.partitionBy("author", "client").orderBy("observed_at")
+    since = F.col("observed_at") - F.lag("observed_at", limit.count).over(by_time)
+    narrow = wanted.select("author", "client", "observed_at").withColumn("since", since)
+    return narrow.where(F.col("since") < limit.window).select("author", "client", F.lit(True).alias("close")).distinct()
+
+
+def _unlimited(quiet: DataFrame) -> DataFrame:
+    """Where no limit is reached: what was shown once is queued, and of what was shown twice the second is held."""
+    same = Window.partitionBy("m", "sub").orderBy("decided_at", "copy")
+    held = F.col("decided_at") - F.lag("decided_at").over(same) < _CLAIMED_MS
+    again = F.when(held, NotificationDecision.DUPLICATE).otherwise(NotificationDecision.QUEUED)
+    twice = quiet.where("shown_twice").withColumn("decision", again)
+    once = quiet.where(~F.col("shown_twice")).withColumn("decision", F.lit(str(NotificationDecision.QUEUED)))
+    unknown = {"order": F.lit(None).cast("long"), "counted": F.lit(None).cast("boolean")}
+    return once.unionByName(twice).withColumns(unknown)
 
 
 def _limited(asked: pd.DataFrame, limit: Limit) -> pd.DataFrame:

@@ -1,14 +1,16 @@
 """What was said: signed statements, and some that are not what they should be."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from hashlib import sha256, shake_128
 from random import Random
+from typing import NamedTuple
 
 import pyarrow as pa
 import sr25519
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from clarion.networks.statements.codec import Proof, ProofKind, Statement
 from clarion.networks.statements.signature import Keypair, sign
@@ -30,12 +32,17 @@ EARLIER = 1 << 41
 """Where those begin that were shown before the day."""
 AGES = (10 * 60_000, 3 * DAY_MS, 29 * DAY_MS, 31 * DAY_MS)
 """Of the earlier ones when they are shown again: just after midnight, and around the longest time that a claim lives."""
-_SIGNED = pa.schema([
-    ("m", pa.int64()),
-    ("raw", pa.binary()),
-    ("envelope_id", pa.binary()),
-    ("sender", pa.binary()),
-])  # fmt: skip
+_SIGNED = pa.schema([("raw", pa.binary()), ("envelope_id", pa.binary()), ("sender", pa.binary())])
+_KEYS = 1 << 19
+"""Of so many senders each process keeps the keys: they cost as much to make as two thirds of a signature."""
+
+
+class Draft(NamedTuple):
+    m: int
+    author: int
+    kind: str
+    observed_at: int
+    topic_key: bytes
 
 
 def drafts(spark: SparkSession, plan: Plan) -> DataFrame:
@@ -45,9 +52,9 @@ def drafts(spark: SparkSession, plan: Plan) -> DataFrame:
 
 def signed(drafted: DataFrame, plan: Plan) -> DataFrame:
     """The drafts with `raw, envelope_id, sender`. Other bytes at each evaluation: write them down."""
-    needed = drafted.select("m", "author", "kind", "observed_at", topic_key(plan).alias("topic"))
-    spread = needed.repartition("m").mapInArrow(partial(_sign_batches, seed=plan.seed), in_spark(_SIGNED))
-    return drafted.join(spread, on="m", how="inner")
+    needed = drafted.withColumn("topic_key", topic_key(plan))
+    schema = StructType([*drafted.schema, *in_spark(_SIGNED)])
+    return needed.mapInArrow(partial(_sign_batches, names=drafted.columns, seed=plan.seed), schema)
 
 
 def observations(made: DataFrame, plan: Plan) -> DataFrame:
@@ -126,27 +133,27 @@ def _earlier(spark: SparkSession, plan: Plan) -> DataFrame:
     )
 
 
-def _sign_batches(batches: Iterable[pa.RecordBatch], seed: int) -> Iterator[pa.RecordBatch]:
+def _sign_batches(batches: Iterable[pa.RecordBatch], names: Sequence[str], seed: int) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        rows = [_made(row, seed) for row in batch.to_pylist()]
-        yield pa.RecordBatch.from_pylist(rows, schema=_SIGNED)
+        drafted = zip(*(batch.column(name).to_pylist() for name in Draft._fields), strict=True)
+        made = zip(*(_made(Draft(*draft), seed) for draft in drafted), strict=True)
+        columns = map(pa.array, made, _SIGNED.types)
+        yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in names), *columns], [*names, *_SIGNED.names])
 
 
-def _made(draft: dict[str, object], seed: int) -> dict[str, object]:
-    match draft:
-        case {"m": int(m), "author": int(author), "kind": str(kind), "observed_at": int(at), "topic": bytes(topic)}:
-            statement = _statement(m, kind, at // 1000, topic, keypair(seed, author))
-        case _:
-            raise TypeError(f"no draft: {draft}")
-    raw = statement.encoded + b"!" * (kind == "malformed")
-    return {"m": m, "raw": raw, "envelope_id": statement.hash, "sender": statement.signer}
+def _made(draft: Draft, seed: int) -> tuple[bytes, bytes, bytes | None]:
+    """`raw, envelope_id, sender`."""
+    statement = _statement(draft, keypair(seed, draft.author))
+    return statement.encoded + b"!" * (draft.kind == "malformed"), statement.hash, statement.signer
 
 
-def _statement(m: int, kind: str, now: int, topic: bytes, keys: Keypair) -> Statement:
+def _statement(draft: Draft, keys: Keypair) -> Statement:
+    m, _, kind, observed_at, topic = draft
     dice = Random(m)  # noqa: S311 - made-up data
     size = int(dice.lognormvariate(5.2, 0.6))
     data = shake_128(m.to_bytes(8)).digest(min(size, 2_000))
     topics = (sha256(topic).digest(), topic) if dice.random() < 0.2 else (topic,)
+    now = observed_at // 1000
     expiry = LASTING if kind == "lasting" else (now + (-3_600 if kind == "expired" else _MONTH)) << 32
     statement = sign(Statement(expiry | (m & 0xFFFFFFFF), topics, data, channel=None), keys)
     if kind == "forged":
@@ -157,7 +164,7 @@ def _statement(m: int, kind: str, now: int, topic: bytes, keys: Keypair) -> Stat
     return statement
 
 
-@lru_cache(1 << 17)
+@lru_cache(_KEYS)
 def keypair(seed: int, author: int) -> Keypair:
     keys: Keypair = sr25519.pair_from_seed(sha256(f"{seed}/sender/{author}".encode()).digest())
     return keys
