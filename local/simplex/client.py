@@ -21,7 +21,7 @@ from local.simplex.stream import (
     ConnectionLostError,
     SimplexAddress,
 )
-from local.simplex.transmissions import Transmission, block_contents, transmissions_in
+from local.simplex.transmissions import WireTransmission, block_contents, transmissions_in
 
 _ANSWER_S = 60.0
 SMP_VERSION = 10
@@ -86,8 +86,8 @@ class SimplexClient:
     def __init__(self, stream: BlockStream, greeting: Greeting) -> None:
         self.stream = stream
         self.greeting = greeting
-        self.events: asyncio.Queue[Transmission] = asyncio.Queue()
-        self._waiting: dict[bytes, asyncio.Future[Transmission]] = {}
+        self.events: asyncio.Queue[WireTransmission] = asyncio.Queue()
+        self._waiting: dict[bytes, asyncio.Future[WireTransmission]] = {}
 
     @classmethod
     async def of_ntf(
@@ -119,16 +119,16 @@ class SimplexClient:
     def alive(self) -> bool:
         return not self._reading.done()
 
-    def authorized(self, transmission: Transmission, key: AuthKey) -> Transmission:
+    def authorized(self, transmission: WireTransmission, key: AuthKey) -> WireTransmission:
         return transmission.by(key, self.greeting.session_id, self.greeting.server_key)
 
     async def ask(self, command: bytes, entity: bytes = b"", key: AuthKey | None = None) -> bytes:
         """The answer; raises `CommandRefusedError` and `ConnectionLostError`."""
-        asked = Transmission.asking(command, entity)
+        asked = WireTransmission.asking(command, entity)
         [answer] = await self.exchange([self.authorized(asked, key) if key else asked])
         return accepted(answer.command)
 
-    async def exchange(self, transmissions: Sequence[Transmission]) -> list[Transmission]:
+    async def exchange(self, transmissions: Sequence[WireTransmission]) -> list[WireTransmission]:
         """Their answers, in the same order; several travel in one block where they fit."""
         loop = asyncio.get_running_loop()
         futures = [self._waiting.setdefault(each.correlation, loop.create_future()) for each in transmissions]
@@ -138,7 +138,7 @@ class SimplexClient:
         async with asyncio.timeout(_ANSWER_S):
             return await asyncio.gather(*futures)
 
-    def _contents(self, transmissions: Sequence[Transmission]) -> list[bytes]:
+    def _contents(self, transmissions: Sequence[WireTransmission]) -> list[bytes]:
         if (session := self.greeting.explicit_session) is not None:
             return [each.encoded(session) for each in transmissions]
         return list(block_contents(transmissions, self.stream.size))
@@ -151,12 +151,12 @@ class SimplexClient:
         except (ConnectionLostError, WireFault):
             self._give_up()
 
-    def _decoded(self, content: bytes) -> list[Transmission]:
+    def _decoded(self, content: bytes) -> list[WireTransmission]:
         if (session := self.greeting.explicit_session) is not None:
-            return [Transmission.decoded(content, session)]
+            return [WireTransmission.decoded(content, session)]
         return transmissions_in(content)
 
-    def _take(self, transmission: Transmission) -> None:
+    def _take(self, transmission: WireTransmission) -> None:
         waiting = self._waiting.pop(transmission.correlation, None)
         if waiting is None:
             self.events.put_nowait(transmission)

@@ -22,8 +22,8 @@ from local.simplex.keys import SignaturePublicKey, SigningKey, dh_public_key, sp
 
 _CIPHERS = "ECDHE-ECDSA-CHACHA20-POLY1305"
 """Of TLS 1.2: Python chooses those of 1.3 itself."""
-_SIGNATURE_BYTES = {Ed25519PublicKey: 64, Ed448PublicKey: 114}
-_ALGORITHM = {Ed25519PublicKey: bytes.fromhex("300506032b6570"), Ed448PublicKey: bytes.fromhex("300506032b6571")}
+_ED25519, _ED448 = bytes.fromhex("300506032b6570"), bytes.fromhex("300506032b6571")
+"""X.509's identifiers of the algorithms."""
 _SPKI_BYTES = 44
 
 
@@ -63,9 +63,9 @@ class StandInIdentity:
 
     def signed(self, key: X25519PublicKey) -> bytes:
         """The key in X.509's SIGNED structure, by the certificate of TLS."""
-        public = self.leaf_key.public_key()
+        algorithm, _ = _algorithm(self.leaf_key.public_key())
         info = spki(key)
-        return _sequence(info + _ALGORITHM[type(public)] + _bit_string(self.leaf_key.sign(info)))
+        return _sequence(info + algorithm + _bit_string(self.leaf_key.sign(info)))
 
 
 def key_hash_of(chain: Sequence[bytes]) -> bytes:
@@ -78,7 +78,7 @@ def key_hash_of(chain: Sequence[bytes]) -> bytes:
 def key_signed_by(chain: Sequence[bytes], signed: bytes) -> X25519PublicKey:
     """Raises `WireFault` if its structure is another, or the signature not by the first certificate's key."""
     signer = _signer(chain)
-    algorithm, size = _ALGORITHM[type(signer)], _SIGNATURE_BYTES[type(signer)]
+    algorithm, size = _algorithm(signer)
     content = signed[-(_SPKI_BYTES + len(algorithm) + 3 + size) :]
     info, signature = content[:_SPKI_BYTES], content[-size:]
     if signed != _sequence(info + algorithm + _bit_string(signature)):
@@ -107,6 +107,11 @@ def _signer(chain: Sequence[bytes]) -> SignaturePublicKey:
         case Ed25519PublicKey() | Ed448PublicKey() as key:
             return key
     raise WireFault("the certificate has a key of another kind")
+
+
+def _algorithm(key: SignaturePublicKey) -> tuple[bytes, int]:
+    """Its identifier, and how long its signatures are."""
+    return (_ED25519, 64) if isinstance(key, Ed25519PublicKey) else (_ED448, 114)
 
 
 def _certificate(issuer: str, signer: SigningKey, subject: str, key: SigningKey) -> bytes:

@@ -8,7 +8,7 @@ from local.simplex.agent_state import AgentQueue, AgentToken
 from local.simplex.client import SimplexClient
 from local.simplex.codec import WireReader, several, short, u16
 from local.simplex.keys import AuthKey, SharedBox, auth_key, dh_key, dh_public_key, spki
-from local.simplex.transmissions import Transmission
+from local.simplex.transmissions import WireTransmission
 
 _AT_ONCE = 150
 """Subscriptions that are checked together."""
@@ -64,7 +64,7 @@ class NtfConversation:
         """Of their subscriptions, in order; for what is refused the error stands in the status' place."""
         found = list[str]()
         for some in batched(queues, _AT_ONCE, strict=False):
-            asked = [Transmission.asking(b"SCHK", each.subscription_id) for each in some]
+            asked = [WireTransmission.asking(b"SCHK", each.subscription_id) for each in some]
             answers = await self.client.exchange([self.client.authorized(each, self._key) for each in asked])
             found += [_status(each.command) for each in answers]
         return found

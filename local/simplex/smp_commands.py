@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from local.simplex.codec import WireFault, WireReader, short
 from local.simplex.keys import authorizes
 from local.simplex.smp_queues import MessageQueue, MessageQueues, Notifier
-from local.simplex.transmissions import Transmission
+from local.simplex.transmissions import WireTransmission
 
 _OK, _AUTH = b"OK", b"ERR AUTH"
 
@@ -25,7 +25,7 @@ class SmpRequest:
     """A command of a session, whose id its authorization holds for."""
 
     queues: MessageQueues
-    transmission: Transmission
+    transmission: WireTransmission
     session_id: bytes
 
     def execute(self) -> SmpReply:

@@ -18,26 +18,26 @@ from local.simplex.identity import StandInIdentity
 from local.simplex.smp_commands import SmpReply, SmpRequest
 from local.simplex.smp_queues import MessageQueues, Notifier
 from local.simplex.stream import SMP_ALPN, SMP_BLOCK, BlockStream, ConnectionLostError, SimplexAddress
-from local.simplex.transmissions import Transmission, block_contents, transmissions_in
+from local.simplex.transmissions import WireTransmission, block_contents, transmissions_in
 
 FLUSH_S = 1.5
 _LEAST, _NEWEST = 6, 18
 """The versions that servers of the reference offer; this one speaks one of them."""
 
 
-class SmpSession:
+class StandInSession:
     """A client's connection, after its handshake."""
 
     def __init__(self, stream: BlockStream) -> None:
         self.id = stream.session_id
         self._stream = stream
 
-    async def send(self, transmissions: Iterable[Transmission]) -> None:
+    async def send(self, transmissions: Iterable[WireTransmission]) -> None:
         """Nothing, if the client has gone."""
         with suppress(ConnectionLostError):
             await self._stream.write(*block_contents([*transmissions], SMP_BLOCK))
 
-    async def receive(self) -> list[Transmission]:
+    async def receive(self) -> list[WireTransmission]:
         """Raises `ConnectionLostError`, and `WireFault` if the block is none."""
         return transmissions_in(await self._stream.read())
 
@@ -66,8 +66,8 @@ class StandInSmpServer:
         """Of connections, and of commands and events by their names."""
         self._port = port
         self._flush_s = flush_s
-        self._sessions: set[SmpSession] = set()
-        self._subscribers: dict[bytes, SmpSession] = {}
+        self._sessions: set[StandInSession] = set()
+        self._subscribers: dict[bytes, StandInSession] = {}
         self._news = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -106,7 +106,7 @@ class StandInSmpServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         stream = BlockStream(reader, writer, SMP_BLOCK)
-        session = SmpSession(stream)
+        session = StandInSession(stream)
         self._sessions.add(session)
         with suppress(ConnectionLostError, WireFault, asyncio.CancelledError):
             await self._greet(stream)
@@ -125,24 +125,24 @@ class StandInSmpServer:
         if (reader.u16(), reader.short()) != (SMP_VERSION, self.identity.key_hash):
             raise WireFault("another version, or for another server")
 
-    async def _converse(self, session: SmpSession, commands: Iterable[Transmission]) -> None:
+    async def _converse(self, session: StandInSession, commands: Iterable[WireTransmission]) -> None:
         """Answer the block's commands; then the others learn what has changed for them."""
         replies = [(each, self._execute(session, each)) for each in commands]
-        await session.send(Transmission(reply.answer, each.entity, each.correlation) for each, reply in replies)
+        await session.send(WireTransmission(reply.answer, each.entity, each.correlation) for each, reply in replies)
         for _, reply in replies:
             if reply.subscribed:
                 await self._subscribe(session, reply.subscribed)
             if reply.removed:
                 await self._unsubscribe(reply.removed)
 
-    def _execute(self, session: SmpSession, command: Transmission) -> SmpReply:
+    def _execute(self, session: StandInSession, command: WireTransmission) -> SmpReply:
         self._count(command.command[:4].decode(errors="replace").strip())
         refusal = self.refusals.get(command.entity) if command.command == b"NSUB" else None
         if refusal is not None:
             return SmpReply(refusal)
         return SmpRequest(self.queues, command, session.id).execute()
 
-    async def _subscribe(self, session: SmpSession, notifier: Notifier) -> None:
+    async def _subscribe(self, session: StandInSession, notifier: Notifier) -> None:
         """It follows the queue from now on, and whoever did before learns that it no longer does."""
         before, self._subscribers[notifier.id] = self._subscribers.get(notifier.id), session
         self._news.set()
@@ -154,10 +154,10 @@ class StandInSmpServer:
         self._news.set()
         await self._emit(session, notifier, b"DELD")
 
-    async def _emit(self, session: SmpSession | None, notifier: Notifier, event: bytes) -> None:
+    async def _emit(self, session: StandInSession | None, notifier: Notifier, event: bytes) -> None:
         if session:
             self._count(event.decode())
-            await session.send([Transmission(event, notifier.id)])
+            await session.send([WireTransmission(event, notifier.id)])
 
     async def _flush(self) -> None:
         """What waits for those who are followed goes now and then, and is gone then: nobody acknowledges it."""
@@ -167,13 +167,13 @@ class StandInSmpServer:
                 self._count("NMSG", len(events))
                 await session.send(events)
 
-    def _due(self) -> dict[SmpSession, list[Transmission]]:
-        due = defaultdict[SmpSession, list[Transmission]](list)
+    def _due(self) -> dict[StandInSession, list[WireTransmission]]:
+        due = defaultdict[StandInSession, list[WireTransmission]](list)
         for notifier_id, waiting in self.queues.take_waiting(self._subscribers).items():
-            due[self._subscribers[notifier_id]] += [Transmission(each.event, notifier_id) for each in waiting]
+            due[self._subscribers[notifier_id]] += [WireTransmission(each.event, notifier_id) for each in waiting]
         return due
 
-    def _forget(self, session: SmpSession) -> None:
+    def _forget(self, session: StandInSession) -> None:
         self._sessions.discard(session)
         self._subscribers = {each: who for each, who in self._subscribers.items() if who is not session}
         self._news.set()

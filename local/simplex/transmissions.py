@@ -16,7 +16,7 @@ _MOST = 255
 
 
 @dataclass(frozen=True)
-class Transmission:
+class WireTransmission:
     """`entity` is what the command is about: a token, a subscription, a queue. Events of a server correlate with nothing."""
 
     command: bytes
@@ -55,10 +55,10 @@ class Transmission:
         return short(self.correlation) + short(self.entity) + self.command
 
 
-def block_contents(transmissions: Sequence[Transmission], size: int) -> Iterator[bytes]:
+def block_contents(transmissions: Sequence[WireTransmission], size: int) -> Iterator[bytes]:
     """As many in each block of `size` bytes as there is room for; raises `WireFault` for one that fits none."""
     batch, room = list[bytes](), size - RESERVED
-    for each in map(large, map(Transmission.encoded, transmissions)):
+    for each in map(large, map(WireTransmission.encoded, transmissions)):
         if len(each) > size - RESERVED:
             raise WireFault(f"a transmission of {len(each)} bytes does not fit a block of {size}")
         if len(each) > room or len(batch) == _MOST:
@@ -70,8 +70,8 @@ def block_contents(transmissions: Sequence[Transmission], size: int) -> Iterator
         yield several(batch)
 
 
-def transmissions_in(content: bytes) -> list[Transmission]:
+def transmissions_in(content: bytes) -> list[WireTransmission]:
     reader = WireReader(content)
     found = reader.several(reader.large)
     reader.end()
-    return [Transmission.decoded(each) for each in found]
+    return [WireTransmission.decoded(each) for each in found]
