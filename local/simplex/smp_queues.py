@@ -105,6 +105,9 @@ class MessageQueues:
             self._waiting.setdefault(queue.notifier.id, []).append(queue.notifier.notification(message))
         return message
 
+    def has_waiting(self, notifier_id: bytes) -> bool:
+        return notifier_id in self._waiting
+
     def take_waiting(self, notifier_ids: Iterable[bytes]) -> dict[bytes, list[WaitingNotification]]:
         """What waits for these and is not too old; it no longer does."""
         oldest = self.now() - RETENTION_S

@@ -100,6 +100,11 @@ class StandInSmpServer:
             self._news.clear()
             await self._news.wait()
 
+    async def restart(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        await self.__aexit__()
+        meanwhile()
+        await self.__aenter__()
+
     def disconnect(self) -> None:
         for session in [*self._sessions]:
             session.abort()

@@ -127,10 +127,9 @@ async def test_queues_outlive_the_server_and_subscriptions_do_not() -> None:
         async with await SimplexClient.of_smp(server.address) as follower:
             await subscribe(follower, queue)
             address = server.address
-            await server.__aexit__()
+            await server.restart()
             with pytest.raises(ConnectionLostError):
                 await follower.ask(b"PING")
-            await server.__aenter__()
         assert (server.address, server.subscribed) == (address, frozenset())
         await pool.send(server.address, queue.sender_id, b"meanwhile")
         async with await SimplexClient.of_smp(server.address) as follower:
