@@ -82,7 +82,7 @@ async def test_queues_from_before_the_token_are_followed_once_it_is_active(place
     async with place.agent() as agent:
         queue = await agent.add_queue(place.smp.address)
         await agent.work()
-        assert queue.step is None
+        assert not place.smp.queues.notifiers
         await place.verified(agent)
         await agent.work()
     assert (queue.step, queue.notifier_id in place.ntf.notifiers) == (QueueStep.CHECK, True)
