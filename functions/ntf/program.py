@@ -19,7 +19,7 @@ class SuitesError(RuntimeError):
 
 
 def run() -> None:
-    _log_as_json()
+    log_as_json()
     serve(wire(NtfSettings.from_environment()))
 
 
@@ -37,7 +37,7 @@ async def _until_signalled(task: NtfTask) -> None:
     await task.run(stop)
 
 
-def _log_as_json() -> None:
+def log_as_json() -> None:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(LambdaPowertoolsFormatter(service=SERVICE))
     logging.basicConfig(level=logging.INFO, handlers=[handler])

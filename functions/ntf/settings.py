@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, Json, PositiveFloat, PositiveInt
 
-from clarion.networks.simplex.settings import SimplexSettings
+from ntf.commands.wiring import NtfCommandSettings
 
 DEFAULT_PORT, DEFAULT_HEALTH_PORT = 8974, 8975
 """The task's: the balancer in front of it listens on another port."""
@@ -42,7 +42,7 @@ class NtfBounds(BaseModel):
     drain_seconds: PositiveFloat = 20.0
 
 
-class NtfSettings(SimplexSettings):
+class NtfSettings(NtfCommandSettings):
     """`bounds` are those that differ from the defaults."""
 
     host: str = "0.0.0.0"  # noqa: S104 - of a task behind the balancer, whose security group alone may call

@@ -9,7 +9,7 @@ from clarion.networks.simplex.needs import IDENTITY
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.secrets import Secret
 from ntf.bounds import Peers
-from ntf.commands.executing import NtfCommands
+from ntf.commands.wiring import commands_of
 from ntf.execution import CommandHandler, Executor
 from ntf.server import NtfServer
 from ntf.session import Service
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def wire(settings: NtfSettings) -> NtfTask:
     """Raises `SecretError` if `clarion simplex identity create` has not been called yet."""
     secret = Secret(boto3.client("secretsmanager"), settings.secrets[IDENTITY], ServerIdentity)
-    return assemble(settings, secret.get(), NtfCommands())
+    return assemble(settings, secret.get(), commands_of(settings, settings.bounds.threads))
 
 
 def assemble(settings: NtfSettings, identity: ServerIdentity, handler: CommandHandler) -> NtfTask:

@@ -96,12 +96,7 @@ class TlsAgent:
         version: int = 3,
         receive_bytes: int | None = None,
     ) -> None:
-        raw = socket.socket()
-        if receive_bytes:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        raw.settimeout(SECONDS)
-        raw.connect(("127.0.0.1", port))
-        self.socket = _wrapped(raw, context or tls_context())
+        self.socket = _connected(port, context or tls_context(), receive_bytes)
         try:
             self._introduce(version, expected)
         except BaseException:
@@ -181,8 +176,13 @@ class TlsAgent:
         self.socket.close()
 
 
-def _wrapped(raw: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
+def _connected(port: int, context: ssl.SSLContext, receive_bytes: int | None) -> ssl.SSLSocket:
+    raw = socket.socket()
     try:
+        if receive_bytes:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        raw.settimeout(SECONDS)
+        raw.connect(("127.0.0.1", port))
         return context.wrap_socket(raw)
     except BaseException:
         raw.close()

@@ -21,10 +21,11 @@ from tests.ntf.handlers import Recording
 PATIENCE = 60.0
 
 
-def settings_of(bounds: NtfBounds, **more: object) -> NtfSettings:
+def settings_of(bounds: NtfBounds) -> NtfSettings:
     options = '{"hosts": ["ntf.clarion.example"], "app": "first"}'
     given = {"network": "simplex", "table_prefix": "", "options": options, "host": "127.0.0.1", "bounds": bounds}
-    return NtfSettings.model_validate({**given, **more})
+    unused = dict.fromkeys(("command_queue_url", "events_stream", "late_events_queue_url"), "-")
+    return NtfSettings.model_validate({**given, **unused})
 
 
 @dataclass(frozen=True)

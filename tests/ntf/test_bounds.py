@@ -107,7 +107,7 @@ def _send_until_refused(agent: TlsAgent) -> None:
 
 
 async def test_who_sends_faster_than_allowed_is_read_later(serve: Serve, connect: Connect) -> None:
-    running = await serve(blocks_per_second=0.001, burst=3)
+    running = await serve(blocks_per_second=0.001, burst=3, drain_seconds=0.1)
     agent = await connect(running.port)
     for number in range(5):
         agent.send(agent.ping(bytes([number])))
@@ -118,7 +118,7 @@ async def test_who_sends_faster_than_allowed_is_read_later(serve: Serve, connect
 
 
 async def test_connections_of_one_address_share_its_pace(serve: Serve, connect: Connect) -> None:
-    running = await serve(peer_blocks_per_second=0.001, peer_burst=3)
+    running = await serve(peer_blocks_per_second=0.001, peer_burst=3, drain_seconds=0.1)
     agents = [await connect(running.port) for _ in range(4)]
     for agent in agents:
         agent.send(agent.ping(b"c"))

@@ -134,20 +134,5 @@ async def test_no_more_waits_for_an_agent_than_one_block(serve: Serve, connect: 
     assert len(await asyncio.to_thread(agent.answers, 20)) == 20
 
 
-async def test_a_bug_in_a_command_is_an_internal_error_of_this_command_alone(
-    serve: Serve, connect: Connect, caplog: pytest.LogCaptureFixture
-) -> None:
-    def answer(request: NtfRequest) -> bytes:
-        raise RuntimeError(request.transmission.entity_id.hex())
-
-    running = await serve(Recording(answer))
-    agent = await connect(running.port)
-    command = agent.transmission(b"TCHK", correlation=b"c", entity=b"secret")
-    answers = await asyncio.to_thread(agent.ask, command, agent.ping(b"d"))
-    assert [each.content for each in answers] == [b"ERR INTERNAL", b"PONG"]
-    assert caplog.records
-    assert b"secret".hex() not in caplog.text
-
-
 def test_the_agent_of_these_tests_reads_strings_as_they_are_written() -> None:
     assert split_string(string(b"ab") + b"c") == (b"ab", b"c")
