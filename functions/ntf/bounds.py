@@ -54,7 +54,7 @@ class Peer:
     connections: int = 0
 
 
-class TooMany(Exception):  # noqa: N818 - it is an answer
+class TooManyError(Exception):
     """For this task, or for this peer."""
 
 
@@ -71,12 +71,12 @@ class Peers:
 
     @contextmanager
     def connection(self, address: str, now: float) -> Iterator[Peer]:
-        """Counts one connection. Raises `TooMany`."""
+        """Counts one connection. Raises `TooManyError`."""
         bounds, peer = self.bounds, self._peer(_customer(address))
         if self.connections >= bounds.connections or self.handshakes >= bounds.handshakes:
-            raise TooMany
+            raise TooManyError
         if peer.connections >= bounds.connections_per_peer or not peer.connecting.take(now):
-            raise TooMany
+            raise TooManyError
         self.connections += 1
         peer.connections += 1
         try:

@@ -1,7 +1,6 @@
 """Commands of one block: several at once, those of one entity in the order in which they stand."""
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
@@ -11,8 +10,6 @@ from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import PONG, NtfReply, NtfRequest, refusal
 from clarion.networks.simplex.ntf_commands import PlainCommand, SubscribeQueue
 from ntf.counts import Counts
-
-log = logging.getLogger(__name__)
 
 _FAILED = frozenset({refusal(ErrorType.STORE), refusal(ErrorType.INTERNAL)})
 
@@ -54,17 +51,9 @@ class Executor:
             return request
         if request.command is PlainCommand.PING:
             return request.reply(PONG)
-        content = await asyncio.get_running_loop().run_in_executor(self._pool, self._execute, request)
+        content = await asyncio.get_running_loop().run_in_executor(self._pool, self._handler.execute, request)
         self._counts[Metric.NTF_COMMANDS_FAILED] += content in _FAILED
         return request.reply(content)
-
-    def _execute(self, request: NtfRequest) -> bytes:
-        try:
-            return self._handler.execute(request)
-        except Exception as error:  # noqa: BLE001 - one command must not end what other agents have begun
-            # Its text may quote what the agent sent.
-            log.error("a command failed", extra={"error": type(error).__name__, "command": _kind(request)})  # noqa: TRY400
-            return refusal(ErrorType.INTERNAL)
 
 
 def _by_entity(block: Sequence[NtfRequest | NtfReply]) -> Sequence[Sequence[int]]:
@@ -81,8 +70,3 @@ def _entity(request: NtfRequest | NtfReply) -> bytes:
         return request.entity_id
     command = request.command
     return command.token_id if isinstance(command, SubscribeQueue) else request.transmission.entity_id
-
-
-def _kind(request: NtfRequest) -> str:
-    command = request.command
-    return command.value if isinstance(command, PlainCommand) else type(command).__name__

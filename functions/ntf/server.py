@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-import socket
 from contextlib import suppress
 
 from clarion.metrics import Metric
-from ntf.bounds import TooMany
+from ntf.bounds import TooManyError
 from ntf.session import Service, Session
 from ntf.tls import READ_BYTES, TlsChannel
 
@@ -32,8 +31,7 @@ class NtfServer:
     async def listen(self, host: str, port: int) -> int:
         """The port."""
         self._server = await asyncio.start_server(self._serve, host, port, backlog=BACKLOG, limit=READ_BYTES)
-        listening: socket.socket = self._server.sockets[0]
-        return int(listening.getsockname()[1])
+        return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
         """Take no more connections; answer what was read, and close those that there are."""
@@ -57,7 +55,7 @@ class NtfServer:
                 if self._ending:
                     return
                 await self._follow(Session(service, _channel(reader, writer, service), peer))
-        except TooMany:
+        except TooManyError:
             service.counts[Metric.NTF_CONNECTIONS_REFUSED] += 1
         finally:
             writer.transport.abort()

@@ -30,7 +30,7 @@ from ntf.bounds import Pace, Peer, Peers
 from ntf.counts import Counts
 from ntf.execution import Executor
 from ntf.settings import NtfBounds
-from ntf.tls import ChannelClosed, TlsChannel
+from ntf.tls import ChannelClosedError, TlsChannel
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Session:
             with self.service.peers.handshake():
                 async with asyncio.timeout(self.service.bounds.handshake_seconds):
                     return await self._hello()
-        except (ChannelClosed, MalformedSimplex, TimeoutError):
+        except (ChannelClosedError, MalformedSimplex, TimeoutError):
             self.service.counts[Metric.NTF_HANDSHAKES_FAILED] += 1
             return None
 
@@ -100,7 +100,7 @@ class Session:
                 block = await self._within(self._ends_at, self.channel.read(NTF_BLOCK_BYTES))
                 await self._slow_down()
                 await self._answer(block, session)
-        except (ChannelClosed, TimeoutError):
+        except (ChannelClosedError, TimeoutError):
             pass  # the agent has left, sends nothing, or takes nothing
 
     async def _answer(self, block: bytes, session: NtfSession) -> None:

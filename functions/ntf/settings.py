@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, Json, PositiveFloat, PositiveInt
 
-from clarion.settings import Settings
+from ntf.commands.wiring import NtfCommandSettings
 
 DEFAULT_PORT, DEFAULT_HEALTH_PORT = 8974, 8975
 """The task's: the balancer in front of it listens on another port."""
@@ -42,11 +42,10 @@ class NtfBounds(BaseModel):
     drain_seconds: PositiveFloat = 20.0
 
 
-class NtfSettings(Settings):
-    """`bounds` are JSON of what differs from the defaults. `identity_secret_id` names a `ServerIdentity`."""
+class NtfSettings(NtfCommandSettings):
+    """`bounds` are those that differ from the defaults."""
 
-    identity_secret_id: str
     host: str = "0.0.0.0"  # noqa: S104 - of a task behind the balancer, whose security group alone may call
     port: Annotated[int, Field(ge=0, le=0xFFFF)] = DEFAULT_PORT
     health_port: Annotated[int, Field(ge=0, le=0xFFFF)] = DEFAULT_HEALTH_PORT
-    bounds: NtfBounds = NtfBounds()
+    bounds: Json[NtfBounds] | NtfBounds = NtfBounds()

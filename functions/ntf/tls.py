@@ -11,6 +11,7 @@ import os
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from clarion.networks.simplex.server_identity import ServerIdentity
 
@@ -21,7 +22,7 @@ READ_BYTES = 4_096
 """From the socket at a time: eight blocks."""
 
 
-class ChannelClosed(ConnectionError):
+class ChannelClosedError(ConnectionError):
     """The other side has gone, or speaks no such TLS."""
 
 
@@ -39,6 +40,11 @@ def server_context(identity: ServerIdentity) -> ssl.SSLContext:
     return context
 
 
+def prefers_our_suite(context: ssl.SSLContext) -> bool:
+    """Whether `openssl.cnf` is in force, which OpenSSL reads when it is loaded."""
+    return context.get_ciphers()[0]["name"] in SUITES
+
+
 @contextmanager
 def _as_file(text: str) -> Iterator[str]:
     """In memory: OpenSSL takes a path, and the task's disk is read-only."""
@@ -49,7 +55,7 @@ def _as_file(text: str) -> Iterator[str]:
 
 
 class TlsChannel:
-    """The server's side of one connection. Each method but `close` raises `ChannelClosed`, and is bounded by its caller."""
+    """The server's side of one connection. Each method but `close` raises `ChannelClosedError`, and is bounded by its caller."""
 
     __slots__ = ("_incoming", "_outgoing", "_reader", "_tls", "_writer")
 
@@ -62,14 +68,14 @@ class TlsChannel:
         await self._until_done(self._tls.do_handshake)
         cipher = self._tls.cipher()
         if cipher is None or cipher[0] not in SUITES:
-            raise ChannelClosed("another suite")
+            raise ChannelClosedError("another suite")
 
     @property
     def session_id(self) -> bytes:
         """The same at both ends, and another one in each session."""
         binding = self._tls.get_channel_binding("tls-unique")
         if not binding:
-            raise ChannelClosed("no binding")
+            raise ChannelClosedError("no binding")
         return binding
 
     @property
@@ -80,14 +86,18 @@ class TlsChannel:
         """Exactly so many bytes."""
         read = bytearray()
         while len(read) < count:
-            some = await self._until_done(lambda: self._tls.read(count - len(read)))
-            if not some:
-                raise ChannelClosed("the end")
-            read += some
+            missing = count - len(read)
+            read += await self._until_done(partial(self._read_some, missing))
         return bytes(read)
 
+    def _read_some(self, most: int) -> bytes:
+        some = self._tls.read(most)
+        if not some:
+            raise ChannelClosedError("the end")
+        return some
+
     async def write(self, content: bytes) -> None:
-        await self._until_done(lambda: self._tls.write(content))
+        await self._until_done(partial(self._tls.write, content))
 
     async def close(self) -> None:
         """Say so to the other side, and wait until it has closed as well: else TCP might take back what was sent last."""
@@ -108,7 +118,7 @@ class TlsChannel:
                 await self._fill()
             except ssl.SSLError as error:
                 await self._explain()
-                raise ChannelClosed(error.reason) from None
+                raise ChannelClosedError(error.reason) from None
             else:
                 await self._flush()
                 return result
@@ -119,7 +129,7 @@ class TlsChannel:
         except OSError:
             some = b""
         if not some:
-            raise ChannelClosed("the end")
+            raise ChannelClosedError("the end")
         self._incoming.write(some)
 
     async def _flush(self) -> None:
@@ -128,9 +138,9 @@ class TlsChannel:
                 self._writer.write(self._outgoing.read())
                 await self._writer.drain()
             except OSError:
-                raise ChannelClosed("the end") from None
+                raise ChannelClosedError("the end") from None
 
     async def _explain(self) -> None:
         """Send the alert that OpenSSL has left, if it can be sent."""
-        with suppress(ChannelClosed):
+        with suppress(ChannelClosedError):
             await self._flush()
