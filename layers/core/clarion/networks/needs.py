@@ -149,7 +149,8 @@ class Needs(NamedTuple):
     """`tables` and `secrets` have their names below the deployment's prefix. An operator fills in the secrets.
 
     But those of them that are `made_secrets` are made with the deployment, as `clarion.secrets.SharedSecret` reads them.
-    Dispatch hands the `payload_secret`, one of these, to `Network.payload`; ingest reads the `ingest_secrets`. A network
+    Dispatch hands the `payload_secret`, one of these, to `Network.payload`; ingest reads the `ingest_secrets`.
+    The `server_secrets` nobody reads but the network's server. A network
     that `finds_sources` has a source in ingest, but no nodes: it finds what to follow in its own tables.
 
     `router` and `worker` are dotted paths to the handlers, below `functions/`: the first part is the package that is
@@ -169,6 +170,7 @@ class Needs(NamedTuple):
     made_secrets: tuple[str, ...] = ()
     payload_secret: str | None = None
     ingest_secrets: tuple[str, ...] = ()
+    server_secrets: tuple[str, ...] = ()
     routes: tuple[Route, ...] = ()
     api_routes: tuple[Route, ...] = ()
     request_headers: tuple[str, ...] = ()

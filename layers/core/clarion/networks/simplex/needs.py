@@ -31,6 +31,7 @@ NEEDS = Needs(
     made_secrets=(STORAGE_KEY,),
     payload_secret=STORAGE_KEY,
     ingest_secrets=(STORAGE_KEY,),
+    server_secrets=(IDENTITY,),
     grants=(
         Grant(TOKENS, ("BatchGetItem", "PutItem", "UpdateItem", "DeleteItem"), _SERVER),
         Grant(TOKENS, ("GetItem", "UpdateItem"), _WORKER),
