@@ -280,8 +280,8 @@ class EnvironmentConfig(Config):
 
     @property
     def followed_networks(self) -> tuple[str, ...]:
-        """Those that ingest follows nodes of."""
-        return tuple(name for name in self.networks if network(name).needs.nodes)
+        """Those that ingest has sources of."""
+        return tuple(name for name in self.networks if network(name).needs.followed)
 
     @property
     def has_additive_networks(self) -> bool:

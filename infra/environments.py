@@ -188,7 +188,7 @@ def chosen(node: "Node") -> EnvironmentConfig:
 
 
 def _refuse_unknown(node: "Node") -> None:
-    options = (nodes.option for _, nodes in _followed())
+    options = (nodes.option for _, nodes in _with_nodes())
     asking = (name for name in NETWORKS if network(name).needs.options)
     fixed = {"environment", "origins", "per_address", *_OF_API, *_OF_ENVIRONMENT, *_LISTS, *stub_names()}
     known = {*fixed, *options, *asking}
@@ -198,7 +198,7 @@ def _refuse_unknown(node: "Node") -> None:
             raise ValueError(f"CONTEXT takes no {name!r}; the nearest that it takes is {nearest!r}")
 
 
-def _followed() -> Iterator[tuple[str, Nodes]]:
+def _with_nodes() -> Iterator[tuple[str, Nodes]]:
     """The networks that have nodes."""
     return ((name, nodes) for name in NETWORKS if (nodes := network(name).needs.nodes))
 
@@ -214,10 +214,11 @@ def _per_address(node: "Node") -> dict[str, Any]:
 
 
 def _ingest(environment: EnvironmentConfig, node: "Node", networks: Collection[str]) -> Mapping[str, Any] | None:
-    """None, too, if none of the networks has nodes to follow."""
-    if environment.ingest is None or not any(name in networks for name, _ in _followed()):
+    """None, too, if none of the networks has a source."""
+    followed = any(network(name).needs.followed for name in networks if name in NETWORKS)
+    if environment.ingest is None or not followed:
         return None
-    named = {name: urls for name, nodes in _followed() if (urls := _listed(node, nodes.option))}
+    named = {name: urls for name, nodes in _with_nodes() if (urls := _listed(node, nodes.option))}
     return {**dict(environment.ingest), "nodes": {**environment.ingest.nodes, **named}}
 
 

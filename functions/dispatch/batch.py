@@ -27,7 +27,16 @@ from clarion.providers.sender import Push, send_and_probe
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from dispatch.app_state import CircuitBreaker, ProbedAnswer, TokenFaultScore
-from dispatch.attempts import UNREAD, UNTRIED, Attempt, Sendable, apply_registration_time, schedule_retry, tried
+from dispatch.attempts import (
+    UNREAD,
+    UNTRIED,
+    Attempt,
+    Sendable,
+    Verdict,
+    apply_registration_time,
+    schedule_retry,
+    tried,
+)
 from dispatch.bodies import add_bodies
 from dispatch.pushes import build, obstacle
 from dispatch.queue import Delivery, PushQueue
@@ -257,12 +266,18 @@ def _built(sendable: Sendable, now: float) -> Push | Refused:
 
 def _command(attempt: Attempt) -> Command | None:
     try:
-        return network(attempt.message.network).on_outcome(attempt.message, attempt.verdict.decision)
+        return network(attempt.message.network).on_outcome(
+            attempt.message, attempt.verdict.decision, _reason_of(attempt.verdict)
+        )
     except Exception as error:  # noqa: BLE001 - as above; the push itself has been sent
         # Without the error's text, which may quote what a stranger wrote.
         reason = {"network": attempt.message.network, "reason": type(error).__name__}
         logger.error("no command", extra=reason)  # noqa: TRY400 - as said
         return None
+
+
+def _reason_of(verdict: Verdict) -> str | None:
+    return None if isinstance(verdict, Delivered) else verdict.reason
 
 
 def _hold(sendables: Iterable[Sendable], fault: Misconfigured) -> None:
