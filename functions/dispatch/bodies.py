@@ -3,13 +3,13 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from itertools import batched
-from typing import Any
 
 from pynamodb.connection import Connection
 
 from clarion.faults import AWS_ERRORS
 from clarion.networks import Row, network
 from clarion.providers.outcomes import Refused, RetryLater
+from clarion.rows import plain
 from clarion.tables import BATCH_GET_ITEMS
 from dispatch.attempts import UNTRIED, Attempt
 from dispatch.pushes import Stale
@@ -61,11 +61,5 @@ def _read(connection: Connection, table: str, subscription_ids: Collection[str])
             continue
         unread = answer["UnprocessedKeys"].get(table, {"Keys": []})["Keys"]
         found |= dict.fromkeys({*ids} - {key["subscription_id"]["S"] for key in unread})
-        found |= {row["subscription_id"]["S"]: _plain(row) for row in answer["Responses"].get(table, [])}
+        found |= {row["subscription_id"]["S"]: plain(row) for row in answer["Responses"].get(table, [])}
     return found
-
-
-def _plain(row: Mapping[str, Any]) -> Row:
-    from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415 - imports boto3, and few networks have such rows
-
-    return {name: TypeDeserializer().deserialize(value) for name, value in row.items()}

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 from pynamodb.attributes import BinaryAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.expressions.update import Action
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
 from pynamodb.models import Model
 
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer, read_queue
+from clarion.networks.simplex.bounds import ENDED_SECONDS
 from clarion.networks.simplex.encoding import Reader
 from clarion.networks.simplex.needs import BY_BUCKET, BY_TOKEN, OF_SOURCE, QUEUES
 from clarion.networks.simplex.statuses import QueueStatus
@@ -80,6 +82,12 @@ class FollowedQueue(Model):
 
     def __repr__(self) -> str:
         return f"FollowedQueue({bytes(self.queue_key).hex()})"
+
+
+def ending(now: int) -> list[Action]:
+    """What gives a queue up at `now`, in UNIX milliseconds."""
+    ttl = now // 1000 + ENDED_SECONDS
+    return [FollowedQueue.bucket.set(ENDED), FollowedQueue.changed_at.set(now), FollowedQueue.ttl.set(ttl)]
 
 
 def bucket_of(server: SmpServer) -> int:

@@ -9,12 +9,21 @@ The id follows from the token and its owner's key, so that who registers it twic
 stays when the token is replaced; then an alias leads from the id that would follow from the new token to the row.
 """
 
+from hashlib import sha256
 from typing import NamedTuple
 from uuid import UUID
 
-from pynamodb.attributes import BinaryAttribute, BooleanAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.attributes import (
+    BinaryAttribute,
+    BooleanAttribute,
+    NumberAttribute,
+    UnicodeAttribute,
+    UnicodeSetAttribute,
+)
 from pynamodb.models import Model
 
+from clarion.networks.simplex.addresses import SmpServer
+from clarion.networks.simplex.commands import client_id
 from clarion.networks.simplex.needs import TOKENS
 from clarion.networks.simplex.ntf_commands import DeviceToken, NtfProvider
 from clarion.networks.simplex.storage_key import StorageKey
@@ -42,10 +51,10 @@ class TokenSecrets(NamedTuple):
 class StoredToken(Model):
     """`secrets` are sealed `TokenSecrets`, bound to the row's `token_id`.
 
-    `token` is as the agent sent it, `status` a `TokenStatus`. It is `verified` if it ever was ACTIVE; `lost_rules` if it
-    has been INVALID since, so that its queues' rules are to be written anew. `minutes` is how often it asked to be woken. `queues` counts its subscriptions, `servers` has
-    eight bytes of the hash of each SMP server that it has named. Instants are in UNIX milliseconds, `ttl` in seconds.
-    A row with `alias_of` has nothing else.
+    `token` is as the agent sent it, `status` a `TokenStatus`. It is `verified` if it ever was ACTIVE. It has `lost_rules`
+    if its subscription has ended since, and then counts the queues that were `added` to those whose rules are to be
+    written again. `servers` has some digits of the hash of each SMP server that it has named. `registered_at` is when
+    its token was, in UNIX milliseconds; `ttl` is in seconds. A row with `alias_of` has nothing else.
     """
 
     class Meta:
@@ -60,10 +69,20 @@ class StoredToken(Model):
     status = UnicodeAttribute(null=True)
     verified = BooleanAttribute(default=False)
     lost_rules = BooleanAttribute(default=False)
-    minutes = NumberAttribute(default=0)
-    subscription_id = UnicodeAttribute(null=True)
-    created_at = NumberAttribute(default=0)
+    added = NumberAttribute(default=0)
+    servers = UnicodeSetAttribute(null=True)
+    registered_at = NumberAttribute(default=0)
     ttl = NumberAttribute(null=True)
+
+    @property
+    def subscription_id(self) -> str:
+        """Of the kernel's subscription, a UUID."""
+        return subscription_id(self.token_id)
+
+    @property
+    def client_id(self) -> bytes:
+        """Whose that subscription is."""
+        return client_id(self.token_id)
 
     @property
     def device_token(self) -> DeviceToken:
@@ -82,6 +101,11 @@ def token_id(key: StorageKey, token: DeviceToken, owner_key: bytes) -> str:
     return key.id_of(_ID_LABEL, token.provider.encode(), token.token, owner_key).hex()
 
 
+def server_name(server: SmpServer) -> str:
+    """As `StoredToken.servers` has it."""
+    return sha256(server.encoded).hexdigest()[:16]
+
+
 def subscription_id(of_token: str) -> str:
-    """Of the kernel's subscription, a UUID; `of_token` is the token's id."""
+    """`of_token` is a token's id."""
     return str(UUID(bytes=bytes.fromhex(of_token)[:16], version=8))
