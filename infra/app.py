@@ -13,6 +13,7 @@ from clarion.networks import NETWORKS, network
 from infra.config import EnvironmentConfig, Platform
 from infra.data import DataStack
 from infra.environments import chosen
+from infra.ntf import NtfStack
 from infra.pipeline import PipelineStack
 from infra.stack import ClarionStack
 
@@ -36,6 +37,8 @@ def define(**props: Any) -> ClarionStack:
 
 def add_stacks(app: App, environment: EnvironmentConfig) -> ClarionStack:
     clarion = ClarionStack(app, environment=environment, data=DataStack(app, environment=environment))
+    if environment.ntf_server:
+        NtfStack(app, environment=environment, ntf=environment.ntf_server, clarion=clarion)
     if environment.pipeline:
         PipelineStack(app, environment=environment, pipeline=environment.pipeline, clarion=clarion)
     return clarion

@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 
 from clarion.channels import CHANNELS, PROVIDERS, Channel, Provider
 from clarion.decisions import OwnMessages
-from clarion.networks import NETWORKS, STATEMENTS, network
+from clarion.networks import NETWORKS, SIMPLEX, STATEMENTS, network
 from clarion.providers.webpush_address import ServiceName
 from clarion.settings import Title, WebhookUrl
-from infra.options import ApiConfig, Config, Ingest, Matching, Size, Stubs
+from infra.options import ApiConfig, Config, Ingest, Matching, NtfServer, Size, Stubs
 from pipeline.period import SNAPSHOT_DAYS
 
 ZoneId = Annotated[str, Field(pattern=r"^[a-z0-9]+-az\d$")]
@@ -143,6 +143,7 @@ class Thresholds(Config):
 class EnvironmentConfig(Config):
     """One deployment. `ingest` absent means that the statements' source runs elsewhere, `pipeline` that no job runs.
 
+    `ntf` is SimpleX's server, which is deployed with SimpleX alone, and not without ingest.
     `networks` are those that are deployed, by their names in `clarion.networks.NETWORKS`, and `channels` those that
     subscriptions may have. `match` works off envelopes, and `pages` the pages of those that a great many want. `dispatch`
     works off the pushes of each channel that has no consumer of its own in `consumers`, and `commands` those of each
@@ -183,6 +184,7 @@ class EnvironmentConfig(Config):
     schedule: Size
     api: ApiConfig
     ingest: Ingest | None
+    ntf: NtfServer | None = None
     pipeline: Pipeline | None = None
     push_services: tuple[ServiceName, ...] = ()
     webhook_url: WebhookUrl | None = None
@@ -290,9 +292,14 @@ class EnvironmentConfig(Config):
         return needed.difference(self.deployed_providers)
 
     @property
+    def ntf_server(self) -> NtfServer | None:
+        """None, too, where nobody would call it."""
+        return self.ntf if SIMPLEX in self.networks and self.ingest else None
+
+    @property
     def followed_networks(self) -> tuple[str, ...]:
-        """Those that ingest follows nodes of."""
-        return tuple(name for name in self.networks if network(name).needs.nodes)
+        """Those that ingest has sources of."""
+        return tuple(name for name in self.networks if network(name).needs.followed)
 
     @property
     def has_additive_networks(self) -> bool:

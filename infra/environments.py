@@ -12,11 +12,11 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from clarion.channels import Channel
-from clarion.networks import NETWORKS, STATEMENTS, WALLETCONNECT, XMTP, ZULIP, network
+from clarion.networks import NETWORKS, SIMPLEX, STATEMENTS, WALLETCONNECT, XMTP, ZULIP, network
 from clarion.networks.needs import Nodes
 from clarion.settings import EMULATED_STAGE
 from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
-from infra.options import ApiConfig, FollowingConfig, Ingest, PerAddress, Size, stub_names
+from infra.options import ApiConfig, FollowingConfig, Ingest, NtfServer, PerAddress, Size, stub_names
 
 if TYPE_CHECKING:
     # Importing it starts a process of Node.js, which reading an environment does not need.
@@ -81,6 +81,7 @@ PROD = EnvironmentConfig(
     # A fortieth of the rate of all: who is alone at an address, as a phone at home, comes nowhere near.
     api=_API.model_copy(update={"per_address": PerAddress(requests_per_minute=300), "serve_docs": False}),
     ingest=Ingest(tasks=2, cpu=256, memory_mb=512, following=_SMALL),
+    ntf=NtfServer(tasks=2, cpu=256, memory_mb=512),
     pipeline=Pipeline(hour=2, workers=2),
     log_days=30,
     lake_days=400,
@@ -112,6 +113,7 @@ DEV = PROD.model_copy(
         "ingest": Ingest(
             tasks=1, cpu=256, memory_mb=512, spot=True, following=_SMALL.model_copy(update={"lease_seconds": 60})
         ),
+        "ntf": NtfServer(tasks=1, cpu=256, memory_mb=512),
         "pipeline": None,
         "monitored": False,
     }
@@ -121,7 +123,7 @@ DEV = PROD.model_copy(
 EMULATOR = PROD.model_copy(
     update={
         **_FEW,
-        "networks": (STATEMENTS, XMTP, ZULIP, WALLETCONNECT),
+        "networks": (STATEMENTS, XMTP, ZULIP, WALLETCONNECT, SIMPLEX),
         "channels": tuple(Channel),
         # Nothing is there: its stand-in takes its place.
         "webhook_url": "https://webhook.clarion.localhost/",
@@ -132,7 +134,8 @@ EMULATOR = PROD.model_copy(
                 "relay_project_id": "0" * 32,
                 "key_servers": ["keys.clarion.localhost"],
                 "private_key_servers": ["keys.clarion.localhost"],
-            }
+            },
+            SIMPLEX: {"app": "first", "hosts": ["localhost"]},
         },
         "api": _API.model_copy(update={"login_domain": "clarion.localhost"}),
         "stage": EMULATED_STAGE,
@@ -141,6 +144,7 @@ EMULATOR = PROD.model_copy(
         "assets_bucket": "assets",
         "tls_only": False,  # the emulator listens on the loopback alone, in the clear
         "ingest": None,
+        "ntf": None,
         "pipeline": None,  # the emulator knows no EMR Serverless: there, the jobs run beside it
         "lake_buffer_s": 0,
         "lake_zipped": False,  # the emulator would name a file .gz and leave it plain
@@ -188,7 +192,7 @@ def chosen(node: "Node") -> EnvironmentConfig:
 
 
 def _refuse_unknown(node: "Node") -> None:
-    options = (nodes.option for _, nodes in _followed())
+    options = (nodes.option for _, nodes in _with_nodes())
     asking = (name for name in NETWORKS if network(name).needs.options)
     fixed = {"environment", "origins", "per_address", *_OF_API, *_OF_ENVIRONMENT, *_LISTS, *stub_names()}
     known = {*fixed, *options, *asking}
@@ -198,7 +202,7 @@ def _refuse_unknown(node: "Node") -> None:
             raise ValueError(f"CONTEXT takes no {name!r}; the nearest that it takes is {nearest!r}")
 
 
-def _followed() -> Iterator[tuple[str, Nodes]]:
+def _with_nodes() -> Iterator[tuple[str, Nodes]]:
     """The networks that have nodes."""
     return ((name, nodes) for name in NETWORKS if (nodes := network(name).needs.nodes))
 
@@ -214,10 +218,11 @@ def _per_address(node: "Node") -> dict[str, Any]:
 
 
 def _ingest(environment: EnvironmentConfig, node: "Node", networks: Collection[str]) -> Mapping[str, Any] | None:
-    """None, too, if none of the networks has nodes to follow."""
-    if environment.ingest is None or not any(name in networks for name, _ in _followed()):
+    """None, too, if none of the networks has a source."""
+    followed = any(network(name).needs.followed for name in networks if name in NETWORKS)
+    if environment.ingest is None or not followed:
         return None
-    named = {name: urls for name, nodes in _followed() if (urls := _listed(node, nodes.option))}
+    named = {name: urls for name, nodes in _with_nodes() if (urls := _listed(node, nodes.option))}
     return {**dict(environment.ingest), "nodes": {**environment.ingest.nodes, **named}}
 
 

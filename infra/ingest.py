@@ -12,9 +12,8 @@ import json
 from collections.abc import Sequence
 from typing import cast
 
-from aws_cdk import Duration, IgnoreMode, Validations
+from aws_cdk import Duration, Validations
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_ecr_assets as images
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -22,16 +21,16 @@ from constructs import Construct
 
 from clarion.networks import network
 from clarion.networks.needs import Commander
-from infra.archives import ROOT
 from infra.findings import accept, objects_of, wildcard
 from infra.functions import Foundation
-from infra.image import DOCKERFILE, HEALTH_COMMAND, IGNORED, STOP_SECONDS, base_is_pinned
+from infra.image import DOCKERFILE, HEALTH_COMMAND, STOP_SECONDS, base_is_pinned
 from infra.lake import LARGE, SEEN
 from infra.networks import allow_table
 from infra.options import Ingest
 from infra.permissions import allow, allow_key
 from infra.regions import ZONES
 from infra.retention import log_group
+from infra.task_image import container_image
 
 _SPOT = ecs.CapacityProviderStrategy(capacity_provider="FARGATE_SPOT", weight=1)
 HEALTH_CHECK = ecs.HealthCheck(
@@ -192,7 +191,7 @@ class IngestService(Construct):
         name = f"/aws/ecs/{self._environment.prefix}ingest"
         self.task.add_container(
             "Ingest",
-            image=_image(),
+            image=container_image(),
             environment={f"CLARION_{name.upper()}": value for name, value in self._settings(ingest).items()},
             logging=ecs.LogDrivers.aws_logs(
                 stream_prefix="ingest",
@@ -234,14 +233,3 @@ class IngestService(Construct):
         # Of Spot, too, which is a resource of its own: while a task uses it, it can't be removed.
         service.node.add_dependency(cluster, self.vpc.internet_connectivity_established)
         return service
-
-
-def _image() -> ecs.ContainerImage:
-    """Only hashed at synthesis; docker is needed where the stack is deployed from."""
-    return ecs.ContainerImage.from_asset(
-        str(ROOT),
-        file=DOCKERFILE,
-        platform=images.Platform.LINUX_ARM64,
-        exclude=list(IGNORED),
-        ignore_mode=IgnoreMode.DOCKER,
-    )

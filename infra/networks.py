@@ -31,7 +31,7 @@ class RouterFunction(ComponentFunction):
             handler=handler,
             size=api.size,
             settings={
-                **_settings(foundation, network_name, Function.ROUTER),
+                **network_settings(foundation, network_name, Function.ROUTER),
                 **_client_settings(foundation, network_name),
                 **_server_settings(foundation, network_name),
                 **given(origin_secret_id=origin),
@@ -47,7 +47,7 @@ class WorkerFunction(ComponentFunction):
     def __init__(self, scope: Stack, network_name: str, handler: str, *, foundation: Foundation) -> None:
         consumer, pair = foundation.environment.commands, foundation.queues.commands[network_name]
         settings = {
-            **_settings(foundation, network_name, Function.WORKER),
+            **network_settings(foundation, network_name, Function.WORKER),
             "queue_url": pair.queue.queue_url,
             "dead_letter_url": pair.dead.queue_url,
             "max_receives": str(consumer.receives),
@@ -110,10 +110,10 @@ def _targets(network_name: str, function: Function) -> set[Target]:
     return {send.target for send in network(network_name).needs.sends if function in send.by}
 
 
-def _settings(foundation: Foundation, network_name: str, function: Function) -> dict[str, str]:
+def network_settings(foundation: Foundation, network_name: str, function: Function) -> dict[str, str]:
     """As `clarion.networks.settings` reads them."""
     stack, queues, targets = Stack.of(foundation.queues), foundation.queues, _targets(network_name, function)
-    secrets = foundation.data.secrets.networks[network_name]
+    secrets = readable_secrets(foundation, network_name, function)
     settings = {
         "network": network_name,
         "table_prefix": foundation.settings["table_prefix"],
@@ -180,19 +180,30 @@ def _is_called_by(auth: Auth, network_name: str) -> bool:
 
 def _allow(who: ComponentFunction, network_name: str, function: Function, *more_secrets: str | None) -> None:
     """What is stated for it, exactly."""
-    needs, foundation = network(network_name).needs, who.foundation
-    _allow_tables(who, needs, function)
+    allow_network(who, who.foundation, network_name, function)
+    who.allow_secrets(*readable_secrets(who.foundation, network_name, function).values(), *more_secrets)
+
+
+def readable_secrets(foundation: Foundation, network_name: str, function: Function) -> dict[str, str]:
+    """By their names in the network, the ids of those that it may read."""
+    servers = network(network_name).needs.server_secrets
+    secrets = foundation.data.secrets.networks[network_name]
+    return {name: each for name, each in secrets.items() if function is Function.SERVER or name not in servers}
+
+
+def allow_network(who: iam.IGrantable, foundation: Foundation, network_name: str, function: Function) -> None:
+    """What is stated for it, but for secrets."""
+    _allow_tables(who, foundation, network(network_name).needs, function)
     for target in sorted(_targets(network_name, function)):
-        _allow_sending(who, network_name, target)
-    who.allow_secrets(*foundation.data.secrets.networks[network_name].values(), *more_secrets)
+        _allow_sending(who, foundation, network_name, target)
 
 
-def _allow_tables(who: ComponentFunction, needs: Needs, function: Function) -> None:
+def _allow_tables(who: iam.IGrantable, foundation: Foundation, needs: Needs, function: Function) -> None:
     granted = [grant for grant in needs.grants if function in grant.by]
     for grant in granted:
-        allow_table(who, who.foundation.data.tables, grant)
+        allow_table(who, foundation.data.tables, grant)
     if granted:
-        allow_key(who, who.foundation.data.key, "dynamodb")
+        allow_key(who, foundation.data.key, "dynamodb")
 
 
 def allow_table(who: iam.IGrantable, tables: ClarionTables, grant: Grant) -> None:
@@ -202,16 +213,19 @@ def allow_table(who: iam.IGrantable, tables: ClarionTables, grant: Grant) -> Non
     allow(who, f"dynamodb: {' '.join(grant.actions)}", f"{arn}/{index}" if index else arn)
 
 
-def _allow_sending(who: ComponentFunction, network_name: str, target: Target) -> None:
-    queues = who.foundation.queues
+def _allow_sending(who: iam.IGrantable, foundation: Foundation, network_name: str, target: Target) -> None:
+    queues = foundation.queues
     match target:
         case Target.ENVELOPES:
-            who.allow_sending(queues.envelopes.queue)
+            fed = [queues.envelopes.queue]
         case Target.PUSHES:
-            who.allow_sending(*queues.of_network(network_name).values())
+            fed = list(queues.of_network(network_name).values())
         case Target.COMMANDS:
-            who.allow_sending(queues.commands[network_name].queue)
+            fed = [queues.commands[network_name].queue]
         case Target.CLEANUP:
-            who.allow_sending(queues.cleanup.queue)
+            fed = [queues.cleanup.queue]
         case Target.EVENTS:
-            who.foundation.allow_events(who)
+            return foundation.allow_events(who)
+    if fed:
+        allow(who, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
+    return None

@@ -143,6 +143,14 @@ def _nodes_of(name: str) -> Nodes | None:
     return network(name).needs.nodes if name in NETWORKS else None
 
 
+class NtfServer(Config):
+    """The Fargate tasks of SimpleX's NTF server, which need nothing of one another. `cpu` counts 1,024 to a processor."""
+
+    tasks: Annotated[int, Field(ge=1, le=10)]
+    cpu: Literal[256, 512, 1024, 2048]
+    memory_mb: Annotated[int, Field(ge=512, le=16_384)]
+
+
 class Stubs(Config):
     """Stand-ins for the providers, where an environment must not reach the real ones: the `addresses` of `PROVIDERS`."""
 

@@ -39,7 +39,8 @@ class ProviderSecrets:
 class Secrets(Construct):
     """Their names. Each starts as random letters: no provider accepts them, so what is not filled in shows as `misconfigured`.
 
-    Those of the standalone login and of CloudFront are ready as they are: nobody outside has to know them.
+    Those of the standalone login and of CloudFront, and what networks have made, are ready as they are: nobody outside
+    has to know them.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig, key: kms.IKey) -> None:
@@ -48,7 +49,7 @@ class Secrets(Construct):
         self._key = key
         self.providers = {provider: self._of_apps(provider) for provider in environment.deployed_providers}
         self.networks = {
-            name: {secret: self._secret(secret, f"For {name}") for secret in network(name).needs.secrets}
+            name: {secret: self._of_network(name, secret) for secret in network(name).needs.secrets}
             for name in environment.networks
         }
         api = environment.api
@@ -61,6 +62,10 @@ class Secrets(Construct):
         """The secret without which the API answers nothing."""
         per_address = self._environment.api.per_address
         return None if per_address and per_address.around else self.origin
+
+    def _of_network(self, name: str, secret: str) -> str:
+        made = secret in network(name).needs.made_secrets
+        return self._secret(secret, f"For {name}", made=MADE if made else None)
 
     def _of_apps(self, provider: Provider) -> dict[AppConfig, ProviderSecrets]:
         return {app: self._of_app(provider, app) for app in self._environment.apps if provider in app.providers}

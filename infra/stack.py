@@ -3,6 +3,7 @@
 from aws_cdk import CfnOutput
 from constructs import Construct
 
+from clarion.networks import SIMPLEX
 from clarion.networks.needs import Function
 from infra.api import HttpApi, public_paths
 from infra.api_functions import ApiFunction, AuthorizerFunction
@@ -16,6 +17,7 @@ from infra.ingest import IngestRole, IngestService
 from infra.layers import Layers
 from infra.monitoring import Alarms, Dashboard
 from infra.networks import add_functions
+from infra.ntf_role import NtfRole
 from infra.queues import Queues
 from infra.schedule import ScheduleFunction
 from infra.stream import DeliveryStream
@@ -41,6 +43,7 @@ class ClarionStack(EnvironmentStack):
         self.edge = self._edge()
         self.ingest_role = IngestRole(self, "IngestRole", foundation=self.foundation)
         self.ingest = self._ingest()
+        self.ntf_role = self._ntf_role()
         if environment.monitored:
             self._monitor()
         self._outputs()
@@ -117,6 +120,13 @@ class ClarionStack(EnvironmentStack):
         if ingest is None:
             return None
         return IngestService(self, "Ingest", foundation=self.foundation, ingest=ingest, role=self.ingest_role)
+
+    def _ntf_role(self) -> NtfRole | None:
+        if SIMPLEX not in self._environment.networks:
+            return None
+        role = NtfRole(self, "NtfRole", foundation=self.foundation)
+        CfnOutput(self, "NtfRoleArn", value=role.role_arn)
+        return role
 
     def _monitor(self) -> None:
         environment, api_id = self._environment, self.http.api.api_id

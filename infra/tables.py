@@ -48,7 +48,12 @@ class ClarionTables(Construct):
     def _add(self, table: Table) -> None:
         """A network's own."""
         indexes = [
-            _index(index.name, _key_of(index.hash_key), _key_of(index.range_key) if index.range_key else None)
+            _index(
+                index.name,
+                _key_of(index.hash_key),
+                _key_of(index.range_key) if index.range_key else None,
+                more=list(index.more),
+            )
             for index in table.indexes
         ]
         partition, sort = _key_of(table.hash_key), _key_of(table.range_key) if table.range_key else None
@@ -96,7 +101,7 @@ def _index(
         partition_key=_attribute(partition),
         sort_key=_attribute(sort) if sort else None,
         projection_type=kind,
-        non_key_attributes=more,
+        non_key_attributes=more or None,
     )
 
 

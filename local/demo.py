@@ -20,6 +20,9 @@ from local.cast import Cast
 from local.notifications import CallRefused
 from local.provider import ReceivedPush
 from local.scenes import Outcome, Scene, Unexpected
+from local.simplex.client import CommandRefusedError
+from local.simplex.codec import WireFault
+from local.simplex.stream import ConnectionLostError
 from local.story import STORY
 from local.system import System, running
 from local.walletconnect.identity import UnexpectedClaims
@@ -30,6 +33,7 @@ _FAILURES = (
     *(Unexpected, CallRefused, TimeoutError, Problem, httpx.HTTPError),
     *(BouncerRefusalError, BouncerUnavailableError, CalledProcessError),
     *(WalletRefusal, UnexpectedClaims),
+    *(CommandRefusedError, ConnectionLostError, WireFault),
 )
 _LONGEST = 44
 """Characters of a value that are shown of a push."""

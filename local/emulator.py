@@ -104,6 +104,7 @@ class Outputs:
     webhook_secret_id: str
     jwt_secret_id: str
     ingest_role_arn: str
+    ntf_role_arn: str
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Self:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from clarion.networks import STATEMENTS, WALLETCONNECT, XMTP, ZULIP
+from clarion.networks import SIMPLEX, STATEMENTS, WALLETCONNECT, XMTP, ZULIP
 from clarion.networks.zulip.keys import BouncerKeys
 from clarion.networks.zulip.needs import BOUNCER_SECRET
+from infra.environments import EMULATOR
 from local import keys, page, tls
 from local.apns import Apns
 from local.command_line import operate
@@ -19,6 +20,7 @@ from local.emulator import EmulatedDeployment
 from local.fcm import Fcm
 from local.keys import ApnsKeyPair, ServiceAccount, VapidKeyPair
 from local.ports import reserved_port
+from local.simplex.network import SimplexNetwork
 from local.store import StatementStore
 from local.tls import Localhost
 from local.walletconnect.hosts import HOSTS
@@ -69,6 +71,8 @@ class Credentials:
             secrets.put_secret_value(SecretId=f"{outputs.table_prefix}{BOUNCER_SECRET}", SecretString=self.bouncer.text)
         if WALLETCONNECT in networks:
             operate(emulator, "walletconnect", "create-keys", "--yes")
+        if SIMPLEX in networks:
+            operate(emulator, "simplex", "identity", "create", "--yes")
         secrets.put_secret_value(SecretId=outputs.jwt_secret_id, SecretString=json.dumps({"secret": API_SECRET}))
 
 
@@ -79,6 +83,7 @@ class Outside:
     store: StatementStore
     xmtp: XmtpNetwork
     walletconnect: WalletConnectNetwork
+    simplex: SimplexNetwork
     apns: Apns
     fcm: Fcm
     webpush: PushService
@@ -96,6 +101,7 @@ class Outside:
             store=await stack.enter_async_context(StatementStore()),
             xmtp=XmtpNetwork(*nodes),
             walletconnect=await WalletConnectNetwork.started(stack, localhost),
+            simplex=await SimplexNetwork.started(stack, EMULATOR.apps[0].name),
             apns=await stack.enter_async_context(Apns(context, known=[credentials.apns], topics=[BUNDLE_ID])),
             fcm=await stack.enter_async_context(Fcm(context, account=credentials.google)),
             webpush=webpush,
@@ -116,6 +122,7 @@ class Outside:
             "webhook_stand_in_url": self.webhook.push_url,
             "ca_file": self.ca_file,
             WALLETCONNECT: json.dumps(self.walletconnect.options),
+            SIMPLEX: json.dumps(self.simplex.options),
         }
 
     @property
@@ -123,7 +130,7 @@ class Outside:
         """Whom ingest follows, as its settings have it."""
         relays = [self.walletconnect.relay.url]
         nodes = {STATEMENTS: [self.store.url], XMTP: self.xmtp.urls, WALLETCONNECT: relays}
-        options = {WALLETCONNECT: self.walletconnect.options}
+        options = {WALLETCONNECT: self.walletconnect.options, SIMPLEX: self.simplex.options}
         return {"nodes": json.dumps(nodes), "options": json.dumps(options), "ca_file": self.ca_file}
 
     async def until_followed(self, networks: Collection[str]) -> None:

@@ -20,6 +20,7 @@ from local.cast import Cast
 from local.device import forge, topic_of
 from local.provider import Journal
 from local.scenes import QUIET, Outcome, Scene, decisions_on, expect, shown_by_phones, until_shown
+from local.simplex_story import a_new_token, a_server_restarts, now_and_then, two_queues
 from local.system import PATIENCE, System
 from local.walletconnect.story import a_dapp_notifies, forged_expired_and_replayed
 from local.xmtp_story import a_friends_message, a_reaction, ones_own_message, the_rollover
@@ -193,6 +194,27 @@ STORY = (
         "Somebody would unsubscribe Alice, or bring back what she once asked for. Nothing of it counts: she is notified "
         "as ever.",
         forged_expired_and_replayed,
+    ),
+    Scene(
+        "SimpleX: two queues in one push",
+        "A phone registers, gets its code by a silent push, and has two queues followed. Two contacts write: one push has "
+        "both, sealed twice, and neither Clarion nor Apple can read who wrote.",
+        two_queues,
+    ),
+    Scene(
+        "SimpleX: another device token",
+        "iOS has given the phone a new token. What arrives before that one is verified is pushed right after.",
+        a_new_token,
+    ),
+    Scene(
+        "SimpleX: an SMP server restarts",
+        "It has forgotten who follows its queues. Clarion comes back, and what waited there reaches the phone.",
+        a_server_restarts,
+    ),
+    Scene(
+        "SimpleX: now and then",
+        "The user saves battery: nobody follows the queue any more, and the phone is woken to look itself.",
+        now_and_then,
     ),
 )
 

@@ -16,20 +16,18 @@ import httpx
 
 from clarion.channels import CHANNELS
 from clarion.messages import EnvelopeMessage
-from clarion.networks import STATEMENTS, network
+from clarion.networks import SIMPLEX, STATEMENTS, network
 from clarion.networks.needs import Commander
 from clarion.settings import PREFIX
 from clarion_client import AsyncClient, rule
 from clarion_client.models import Channel, SubscriptionChange
 from infra.environments import EMULATOR
-from infra.image import STOP_SECONDS
 from ingest import health
 from local.apns import Apns
 from local.device import Device
 from local.emulator import (
     ROOT,
     EmulatedDeployment,
-    Emulator,
     deploy,
     python_path,
     started,
@@ -37,13 +35,15 @@ from local.emulator import (
 )
 from local.fcm import Fcm
 from local.lake import LocalLake
-from local.leash import leashed
 from local.lifetime import only_one
 from local.notifications import ConnectNotificationsClient, HttpNotificationsClient, WireProtocol
+from local.ntf_task import NTF_LOG, serving_ntf
 from local.outside import API_SECRET, Credentials, Outside
 from local.ports import reserved_port
 from local.provider import ReceivedPush
+from local.simplex.network import SimplexNetwork
 from local.store import StatementStore
+from local.tasks import as_role, running_task
 from local.walletconnect.network import WalletConnectNetwork
 from local.webhook import Webhook
 from local.webpush import PushService
@@ -69,6 +69,7 @@ class System:
     store: StatementStore
     xmtp: XmtpNetwork
     walletconnect: WalletConnectNetwork
+    simplex: SimplexNetwork
     apns: Apns
     fcm: Fcm
     webpush: PushService
@@ -87,6 +88,8 @@ class System:
     lake: LocalLake
     ingest: ExitStack
     """Closing it stops the ingest task."""
+    ntf: ExitStack
+    """Closing it stops SimpleX's notification server."""
 
     async def upgraded(self, assembly: Path) -> Self:
         """Deploy over what is there."""
@@ -113,6 +116,10 @@ class System:
         await self._until(lambda: not any(self._subscribers))
         self.ingest.enter_context(self.ingesting(log="ingest-after.log"))
         await self.until_followed()
+
+    def serving_ntf(self, *, log: str = NTF_LOG) -> AbstractContextManager[None]:
+        """SimpleX's notification server."""
+        return serving_ntf(self.deployment, self.simplex, log=log)
 
     async def until_followed(self) -> None:
         """Wait until ingest follows each node."""
@@ -225,7 +232,7 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         stack.enter_context(only_one(ROOT / ".build" / name))
         progress("keys and certificates")
         credentials = await asyncio.to_thread(Credentials.made, ROOT / ".build" / f"{name}-keys")
-        progress("nodes and relays of all networks, and stand-ins for APNs, FCM, browsers and a webhook")
+        progress("nodes, relays and servers of all networks, and stand-ins for APNs, FCM, browsers and a webhook")
         outside = await Outside.started(stack, credentials)
         progress("the AWS emulator, and `cdk deploy` into it")
         emulator = await asyncio.to_thread(stack.enter_context, started(name))
@@ -237,20 +244,26 @@ async def running(name: str, progress: Progress, checkout: Path = ROOT) -> Async
         await asyncio.to_thread(
             credentials.store_in, deployment, outside.fcm.token_uri, outside.webhook.secret_as_json(), networks
         )
-        progress("the ingest task, and its subscriptions to the nodes")
+        progress("the ingest task with its subscriptions to the nodes, and SimpleX's notification server")
         ingest = stack.enter_context(ExitStack())
         ingest.enter_context(ingesting(deployment, outside.followed, checkout=checkout))
+        ntf = stack.enter_context(ExitStack())
+        if SIMPLEX in networks:
+            ntf.enter_context(serving_ntf(deployment, outside.simplex, checkout=checkout))
         async with asyncio.timeout(PATIENCE):
             await outside.until_followed(networks)
-        yield _system(outside, credentials, deployment, ingest)
+        yield _system(outside, credentials, deployment, ingest, ntf)
 
 
-def _system(outside: Outside, credentials: Credentials, deployment: EmulatedDeployment, ingest: ExitStack) -> System:
+def _system(
+    outside: Outside, credentials: Credentials, deployment: EmulatedDeployment, ingest: ExitStack, ntf: ExitStack
+) -> System:
     s3 = deployment.emulator.session.client("s3", endpoint_url=deployment.emulator.endpoint)
     return System(
         store=outside.store,
         xmtp=outside.xmtp,
         walletconnect=outside.walletconnect,
+        simplex=outside.simplex,
         apns=outside.apns,
         fcm=outside.fcm,
         webpush=outside.webpush,
@@ -263,6 +276,7 @@ def _system(outside: Outside, credentials: Credentials, deployment: EmulatedDepl
         deployment=deployment,
         lake=LocalLake(s3, deployment.outputs.lake_bucket),
         ingest=ingest,
+        ntf=ntf,
     )
 
 
@@ -273,22 +287,8 @@ def ingesting(
     """The ingest task as ECS would run it, with as much time to stop, but on this machine; yields its health port."""
     with reserved_port() as health_port:
         own = task_variables(deployment, followed, health_port, checkout=checkout)
-        with _started(deployment.emulator.folder / log, {**python_path(checkout), **own}):
+        with running_task("ingest", deployment.emulator.folder / log, {**python_path(checkout), **own}):
             yield health_port
-
-
-@contextmanager
-def _started(log: Path, variables: Mapping[str, str]) -> Iterator[None]:
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-    with log.open("wb") as file:
-        command = leashed(STOP_SECONDS, sys.executable, "-m", "ingest")
-        task = subprocess.Popen(
-            command, cwd=ROOT, env={**ours, **variables}, stdin=subprocess.PIPE, stdout=file, stderr=file
-        )
-        try:
-            yield
-        finally:
-            task.communicate()  # closes standard input, which ends the leash
 
 
 def task_variables(
@@ -331,21 +331,6 @@ def _without(names: Collection[str], setting: str) -> str:
     if not setting.startswith("{"):
         return setting
     return json.dumps({name: value for name, value in json.loads(setting).items() if name not in names})
-
-
-def as_role(emulator: Emulator, role_arn: str) -> dict[str, str]:
-    """Environment variables by which an AWS SDK assumes a role at the emulator; without one, everything is allowed.
-
-    A version before this one has no role for ingest.
-    """
-    variables = dict(emulator.variables)
-    if role_arn:
-        keys = [f"{name.lower()} = {variables.pop(name)}" for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")]
-        role = f"role_arn = {role_arn}", "source_profile = everything"
-        config = emulator.folder / f"{role_arn.rpartition('/')[2]}.aws"
-        config.write_text("\n".join(("[profile everything]", *keys, "[profile role]", *role, "")))
-        variables |= {"AWS_CONFIG_FILE": str(config), "AWS_PROFILE": "role"}
-    return variables
 
 
 def _nodes_by_option(nodes: str) -> dict[str, str]:

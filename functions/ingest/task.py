@@ -11,13 +11,14 @@ from math import inf
 
 from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS, describe
+from clarion.health import serve_health
 from clarion.metrics import Metric
 from clarion.networks import network
 from ingest.counts import Counts, Gauges, OfNetwork, report, report_forever
 from ingest.delivery.outboxes import LAKE_IN_FLIGHT, QUEUE_IN_FLIGHT, Outboxes
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.rule_feed import RuleFeed
-from ingest.health import serve_health
+from ingest.health import HOST
 from ingest.intake import Intake
 from ingest.memory.forwarded import SecondLooks
 from ingest.memory.initial_replay import InitialReplay
@@ -63,7 +64,7 @@ class Task:
     async def run(self, stop: asyncio.Event) -> None:
         """Raise whatever must not happen: a missing table, stream or bucket, an unreadable record."""
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-        async with await serve_health(self.settings.health_port, lambda: self.is_ready, self.status):
+        async with await serve_health(HOST, self.settings.health_port, lambda: self.is_ready, self.status):
             await self.rule_feed.start()
             if await self.record.restore() or self.settings.first_replay is FirstReplay.HANDLE:
                 self.initial_replay.skip()

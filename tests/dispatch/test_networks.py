@@ -88,7 +88,9 @@ def test_a_push_that_is_given_up_is_an_outcome_as_well(
 ) -> None:
     """It is refused only when it is not tried again."""
     outcomes: list[PushDecision] = []
-    monkeypatch.setattr(type(network(toy)), "on_outcome", lambda _self, _push, outcome: outcomes.append(outcome))
+    monkeypatch.setattr(
+        type(network(toy)), "on_outcome", lambda _self, _push, outcome, _reason: outcomes.append(outcome)
+    )
     worker.dispatcher = replace(worker.dispatcher, max_receives=1)
     queue.put(toys(message, register(Channel.APNS, troubled_token(InjectedFault("ServiceUnavailable")), network=toy)))
 

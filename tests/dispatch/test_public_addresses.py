@@ -6,7 +6,8 @@ import pycurl
 import pytest
 
 from clarion.providers import public_addresses
-from clarion.providers.public_addresses import is_public, open_public_socket
+from clarion.providers.public_addresses import open_public_socket
+from clarion.public_addresses import is_public
 from clarion.providers.transport import Answer, Fault, Request, Transport
 from local import http2, tls
 from local.http2 import Http2Server, Response

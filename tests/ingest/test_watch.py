@@ -11,7 +11,8 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from clarion.networks import STATEMENTS
-from ingest.health import main, serve_health
+from clarion.health import serve_health
+from ingest.health import HOST, main
 from ingest.sources.statements.node import State
 from ingest.sources.statements.watch import FEWEST, SLOW_SECONDS, SubscriptionWatch
 from tests.ingest.conftest import MakeSettings, MakeStatement, WriteRule, node_faults
@@ -292,7 +293,7 @@ async def test_health_is_an_answer_with_the_state_of_things_and_good_once_the_ta
     patient_health: None,
 ) -> None:
     ready = asyncio.Event()
-    server = await serve_health(0, ready.is_set, lambda: {"shards": 256})
+    server = await serve_health(HOST, 0, ready.is_set, lambda: {"shards": 256})
     port = server.sockets[0].getsockname()[1]
     async with server:
         assert await health_of(port) == ("503 Service Unavailable", {"shards": 256})
@@ -313,7 +314,7 @@ async def health_of(port: int) -> tuple[str, object]:
 
 
 async def test_health_survives_whoever_hangs_up(patient_health: None) -> None:
-    server = await serve_health(0, lambda: True, dict)
+    server = await serve_health(HOST, 0, lambda: True, dict)
     port = server.sockets[0].getsockname()[1]
     async with server:
         _, writer = await asyncio.open_connection("127.0.0.1", port)

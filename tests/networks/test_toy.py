@@ -86,5 +86,7 @@ def test_a_payload_is_truncated_for_who_receives_few_bytes(registered: Network, 
 
 def test_a_dead_token_gives_an_order_to_the_networks_own_function(registered: Network) -> None:
     push = push_of(registered)
-    assert registered.on_outcome(push, PushDecision.TOKEN_GONE) == Command("toy", b"gone:" + str(UUID(int=2)).encode())
-    assert registered.on_outcome(push, PushDecision.DELIVERED) is None
+    assert registered.on_outcome(push, PushDecision.TOKEN_GONE, None) == Command(
+        "toy", b"gone:" + str(UUID(int=2)).encode()
+    )
+    assert registered.on_outcome(push, PushDecision.DELIVERED, None) is None

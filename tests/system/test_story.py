@@ -16,7 +16,8 @@ from local.emulator import REGION
 from local.lake_copy import LakeCopy, healthy
 from local.scenes import Scene
 from local.story import STORY
-from local.system import System, as_role
+from local.system import System
+from local.tasks import as_role
 from tests.grants import permissions_of_job
 
 PIPELINE = "clarion-prod-pipeline"

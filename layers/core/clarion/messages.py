@@ -56,7 +56,10 @@ def _body_of_network(value: object, info: ValidationInfo) -> BaseModel | None:
     """The model is that of the message's purpose or else of its network, both of which are validated first."""
     if "network" not in info.data or "purpose" not in info.data:
         raise ValueError("neither purpose nor network says how to read it")
-    own, of_network = own_pushes.BODIES.get(info.data["purpose"]), network(info.data["network"])
+    purpose, of_network = info.data["purpose"], network(info.data["network"])
+    if purpose in of_network.own_purposes:
+        return None
+    own = own_pushes.BODIES.get(purpose)
     if value is None and own is None and of_network.needs.body_table:
         return None
     return (own or of_network.body).model_validate(value)
@@ -183,18 +186,20 @@ def _match_messages() -> TypeAdapter[MatchMessage]:
 
 
 class Recipient(NamedTuple):
-    """The subscription that a push is for, without its address."""
+    """The subscription that a push is for, without its address. `number` is as in `PushMessage`."""
 
     subscription_id: UUID
     client_id: bytes
     channel: Channel
+    number: int | None = None
 
 
 class PushMessage(Message):
     """One push for one subscription, on its way to dispatch. It never carries the token.
 
     `body` is what the payload is made of, as the network's own model, or that of `own_pushes`. Without one the push refers
-    to the subscription's row in the network's `body_table`: dispatch makes the body of it, anew at each attempt.
+    to the subscription's row in the network's `body_table`: dispatch makes the body of it, anew at each attempt. Its
+    `number` is then what `clarion.newest` has counted: if that many have been sent, nobody needs it any more.
     `expires_at` is the envelope's expiry in UNIX seconds. `replayed_since` is as in `ObservedMessage`.
     """
 
@@ -213,12 +218,17 @@ class PushMessage(Message):
     body: Annotated[
         SerializeAsAny[BaseModel] | None, PlainValidator(_body_of_network), Field(validate_default=True)
     ] = None
+    number: int | None = None
 
     @classmethod
     def of(
         cls, observed: ObservedMessage, envelope: Envelope, key: bytes, wanted: Wanted, recipient: Recipient
     ) -> Self:
-        """The notification of `observed`, decoded as `envelope`, for who wants it so under `key`."""
+        """The notification of `observed`, decoded as `envelope`, for who wants it so under `key`.
+
+        It refers to the network's row, where the recipient has a number there.
+        """
+        refers = recipient.number is not None
         return cls(
             network=envelope.network,
             receipt=observed.receipt,
@@ -230,7 +240,8 @@ class PushMessage(Message):
             client_id=recipient.client_id,
             channel=recipient.channel,
             wanted=wanted,
-            body=network(envelope.network).push_body(envelope, key, recipient.channel),
+            body=None if refers else network(envelope.network).push_body(envelope, key, recipient.channel),
+            number=recipient.number,
         )
 
 

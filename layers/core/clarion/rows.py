@@ -44,6 +44,13 @@ def values_of(model: type[Model], item: Mapping[str, Mapping[str, Any]]) -> dict
     }
 
 
+def plain(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row of no model, with its values as boto3 has them."""
+    from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415 - imports boto3, and few networks have such rows
+
+    return {name: TypeDeserializer().deserialize(value) for name, value in item.items()}
+
+
 def query(dynamodb: "DynamoDBClient", **request: Any) -> Iterator[Mapping[str, Any]]:
     """All items that the request finds, each page when it is needed."""
     while True:

@@ -8,6 +8,7 @@ from nacl.public import Box, PrivateKey, PublicKey
 
 from clarion.channels import CHANNELS, Channel
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
+from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.blocks import unpad
 from clarion.networks.simplex.encoding import MalformedSimplex
 from clarion.networks.simplex.items import QueueItem, newest_items
@@ -19,7 +20,6 @@ from clarion.networks.simplex.payload import (
     token_secret,
     verification_payload,
 )
-from clarion.networks.simplex.smp import MessageArrived
 
 MOST = CHANNELS[Channel.APNS].payload_bytes
 OURS, DEVICE = PrivateKey(b"o" * 32), PrivateKey(b"d" * 32)

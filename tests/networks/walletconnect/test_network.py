@@ -134,7 +134,7 @@ def test_a_channel_that_it_does_not_serve_has_no_payload() -> None:
 
 
 def test_nothing_follows_from_an_outcome() -> None:
-    assert NETWORK.on_outcome(push(Channel.APNS), PushDecision.DELIVERED) is None
+    assert NETWORK.on_outcome(push(Channel.APNS), PushDecision.DELIVERED, None) is None
 
 
 def test_what_is_of_another_network_is_refused(toy: str) -> None:

@@ -42,7 +42,7 @@ def test_no_rule_wants_anything() -> None:
 def test_an_outcome_changes_nothing_of_its_own() -> None:
     body = ApnsBody(content=ShippedContent(push_key_id=1, encrypted_data="c2VhbGVk"))
     push = push_of("00000000-0000-0000-0000-000000000007", b"s" * 16, body, 1)
-    assert [NETWORK.on_outcome(push, outcome) for outcome in PushDecision] == [None] * len(PushDecision)
+    assert [NETWORK.on_outcome(push, outcome, None) for outcome in PushDecision] == [None] * len(PushDecision)
 
 
 def test_its_pushes_need_no_cryptography() -> None:

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, Protocol, TypedDict
 
 from clarion.channels import Channel
-from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
+from clarion.decisions import EnvelopeDecision, Purpose, PushDecision, Wanted
 from clarion.limiter import Limit
 
 if TYPE_CHECKING:
@@ -22,17 +22,20 @@ if TYPE_CHECKING:
 
     from clarion.messages import PushMessage
     from clarion.networks.needs import Needs
+    from clarion.secrets import SharedSecret
 
 ID_BYTES = 32
 STATEMENTS = "statements"
 XMTP = "xmtp"
 ZULIP = "zulip"
 WALLETCONNECT = "walletconnect"
+SIMPLEX = "simplex"
 NETWORKS = {
     STATEMENTS: "clarion.networks.statements.network",
     XMTP: "clarion.networks.xmtp.network",
     ZULIP: "clarion.networks.zulip.network",
     WALLETCONNECT: "clarion.networks.walletconnect.network",
+    SIMPLEX: "clarion.networks.simplex.network",
 }
 """By a network's name, the module whose `NETWORK` speaks for it."""
 
@@ -78,12 +81,27 @@ class Command(NamedTuple):
 class Receiver(NamedTuple):
     """Whom a payload is composed for. `title` is the app's for its alerts, `payload_bytes` the most that is received.
 
-    `began_at` is the subscription's, in UNIX milliseconds.
+    `began_at` and `network_data` are the subscription's; `secret` is the network's `payload_secret`, if it has one.
     """
 
     title: str
     payload_bytes: int
     began_at: int = 0
+    network_data: bytes | None = None
+    secret: "SharedSecret | None" = None
+
+
+class Newest(NamedTuple):
+    """How a network's pushes report the newest items of a subscription, as `clarion.newest` keeps them.
+
+    A push has `most` of them, and goes out after `delay_seconds`, with what came meanwhile. Of two items with the same
+    `name_of` their envelopes, a few letters and digits, the later one replaces the other.
+    """
+
+    most: int
+    delay_seconds: int
+    name_of: Callable[[Envelope], str]
+    raw_of: Callable[[Envelope], bytes]
 
 
 class FcmMessage(TypedDict):
@@ -131,7 +149,9 @@ class Network(Protocol):
     `limit` is the default for a sender and a client, if there is one. A network with `secret_conditions` has its rules'
     conditions recorded in the lake by a digest alone. Where envelopes are not `signed`, `verify` proves
     nothing. Subscriptions of an `additive` network name themselves, and hold a token beside any others: they neither take
-    it from one nor keep it from one. `body` is the model of a push message's body.
+    it from one nor keep it from one. `body` is the model of a push message's body. Pushes of its `own_purposes` it
+    composes itself, without a body, where Clarion has pushes of its own for others: it has its own way to prove a token.
+    With `newest`, match keeps an envelope in the row of `needs.body_table`, and its push has no body.
     """
 
     name: str
@@ -143,6 +163,8 @@ class Network(Protocol):
     additive: bool
     body: "type[BaseModel]"
     needs: "Needs"
+    own_purposes: Collection[Purpose]
+    newest: Newest | None
 
     def decode(self, raw: bytes) -> Envelope:
         """Raises `Malformed`, and nothing else, for what the network can't have shown."""
@@ -177,10 +199,10 @@ class Network(Protocol):
     ) -> Payload[bytes] | Payload[FcmMessage]:
         """What the provider gets by one of `channels`, if it isn't sealed: at most the receiver's `payload_bytes`."""
 
-    def on_outcome(self, push: "PushMessage", outcome: PushDecision) -> Command | None:
+    def on_outcome(self, push: "PushMessage", outcome: PushDecision, reason: str | None) -> Command | None:
         """What a final outcome changes in the network's own state, as an order to its own function.
 
-        What was not tried is still without a body if it came so.
+        `reason` is the provider's word, if it gave one. What was not tried is still without a body if it came so.
         """
 
     def describe(self, rule: Rule) -> Mapping[str, str]:

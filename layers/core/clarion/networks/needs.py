@@ -28,10 +28,11 @@ class Auth(StrEnum):
 
 
 class Function(StrEnum):
-    """A network's own functions."""
+    """A network's own functions, and a server of its own, which is a task: `infra` deploys each such by itself."""
 
     ROUTER = "router"
     WORKER = "worker"
+    SERVER = "server"
 
 
 class Commander(StrEnum):
@@ -41,7 +42,7 @@ class Commander(StrEnum):
     OUTCOME = "outcome"
 
 
-BOTH = tuple(Function)
+BOTH = (Function.ROUTER, Function.WORKER)
 HOURLY = b"hourly"
 """What a command holds that comes every hour: see `Needs`."""
 
@@ -55,11 +56,12 @@ class Route(NamedTuple):
 
 
 class Index(NamedTuple):
-    """Another way to a table's keys. Rows without one of its attributes are not in it."""
+    """Another way to a table's keys, and to the attributes `more`. Rows without one of its keys are not in it."""
 
     name: str
     hash_key: tuple[str, str]
     range_key: tuple[str, str] | None = None
+    more: tuple[str, ...] = ()
 
 
 class Table(NamedTuple):
@@ -136,15 +138,22 @@ class NetworkOptions(NamedTuple):
     """What a deployment has to say of a network, by the context's option that is called as the network is.
 
     `api_domain` is the member that names the API's own domain, if there is one: under it others reach the network's routes.
+    Those of its fields that are `local` may be set where everything is on one machine, and nowhere else.
     """
 
     model: type[BaseModel]
     example: Mapping[str, Any]
     api_domain: str | None = None
+    local: tuple[str, ...] = ()
 
 
 class Needs(NamedTuple):
     """`tables` and `secrets` have their names below the deployment's prefix. An operator fills in the secrets.
+
+    But those of them that are `made_secrets` are made with the deployment, as `clarion.secrets.SharedSecret` reads them.
+    Dispatch hands the `payload_secret`, one of these, to `Network.payload`; ingest reads the `ingest_secrets`.
+    The `server_secrets` nobody reads but the network's server. A network
+    that `finds_sources` has a source in ingest, but no nodes: it finds what to follow in its own tables.
 
     `router` and `worker` are dotted paths to the handlers, below `functions/`: the first part is the package that is
     deployed. With a `worker` the network has a queue of commands, which those that it is `commanded_by` send to.
@@ -160,6 +169,10 @@ class Needs(NamedTuple):
 
     tables: tuple[Table, ...] = ()
     secrets: tuple[str, ...] = ()
+    made_secrets: tuple[str, ...] = ()
+    payload_secret: str | None = None
+    ingest_secrets: tuple[str, ...] = ()
+    server_secrets: tuple[str, ...] = ()
     routes: tuple[Route, ...] = ()
     api_routes: tuple[Route, ...] = ()
     request_headers: tuple[str, ...] = ()
@@ -172,10 +185,16 @@ class Needs(NamedTuple):
     router: str | None = None
     worker: str | None = None
     nodes: Nodes | None = None
+    finds_sources: bool = False
     options: NetworkOptions | None = None
     body_table: str | None = None
     commanded_by: tuple[Commander, ...] = tuple(Commander)
     hourly: bool = False
+
+    @property
+    def followed(self) -> bool:
+        """Whether it has a source in ingest."""
+        return self.nodes is not None or self.finds_sources
 
     @property
     def commands(self) -> bool:

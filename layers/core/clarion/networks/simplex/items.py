@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from clarion.networks.simplex.addresses import SmpQueue, padded_base64url
-from clarion.networks.simplex.smp import MessageArrived
+from clarion.networks.simplex.arrived import MessageArrived
 
 MOST_ITEMS = 6
 

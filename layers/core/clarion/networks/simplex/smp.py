@@ -15,8 +15,9 @@ from enum import StrEnum
 
 from nacl.public import PublicKey
 
+from clarion.networks.simplex.arrived import MESSAGE_NONCE_BYTES, MessageArrived
 from clarion.networks.simplex.blocks import batched
-from clarion.networks.simplex.credentials import NONCE_BYTES, SigningKey, authorize
+from clarion.networks.simplex.credentials import SigningKey, authorize
 from clarion.networks.simplex.encoding import MalformedSimplex, Reader
 from clarion.networks.simplex.errors import ErrorType, read_error
 from clarion.networks.simplex.transmissions import Transmission, read_transmission
@@ -29,12 +30,6 @@ class SmpSignal(StrEnum):
     PONG = "PONG"
     END = "END"
     DELETED = "DELD"
-
-
-@dataclass(frozen=True, slots=True)
-class MessageArrived:
-    nonce: bytes = field(repr=False)
-    metadata: bytes = field(repr=False)
 
 
 type SmpContent = SmpSignal | MessageArrived | ErrorType
@@ -94,7 +89,7 @@ def _content(command: bytes) -> SmpContent:
 
 
 def _message(reader: Reader) -> MessageArrived:
-    message = MessageArrived(reader.take(NONCE_BYTES), reader.short())
+    message = MessageArrived(reader.take(MESSAGE_NONCE_BYTES), reader.short())
     reader.end()
     if not message.metadata:
         raise MalformedSimplex("a message without metadata")

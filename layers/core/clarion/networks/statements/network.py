@@ -6,7 +6,7 @@ from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
-from clarion.networks import STATEMENTS, Command, Envelope, FcmMessage, Payload, Receiver, Rule
+from clarion.networks import STATEMENTS, Command, Envelope, FcmMessage, Newest, Payload, Receiver, Rule
 from clarion.networks.needs import Needs, Nodes
 from clarion.networks.statements import codec, payload, rules
 from clarion.networks.statements.codec import ProofKind, Statement
@@ -30,6 +30,8 @@ class Statements:
         )
     )
     body_of_row = None
+    own_purposes = ()
+    newest: Newest | None = None
 
     def decode(self, raw: bytes) -> Envelope:
         statement = codec.decode(raw)
@@ -59,7 +61,7 @@ class Statements:
     def payload(self, channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
         return payload.compose(channel, push, receiver)
 
-    def on_outcome(self, _push: PushMessage, _outcome: PushDecision) -> Command | None:
+    def on_outcome(self, _push: PushMessage, _outcome: PushDecision, _reason: str | None) -> Command | None:
         return None
 
     def describe(self, rule: Rule) -> dict[str, str]:

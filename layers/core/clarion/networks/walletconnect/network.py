@@ -6,7 +6,7 @@ from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
-from clarion.networks import WALLETCONNECT, Command, Envelope, FcmMessage, Payload, Receiver, Rule
+from clarion.networks import WALLETCONNECT, Command, Envelope, FcmMessage, Newest, Payload, Receiver, Rule
 from clarion.networks.walletconnect import payload, rules, sealed
 from clarion.networks.walletconnect.needs import NEEDS
 from clarion.networks.walletconnect.sealed import SealedNotification
@@ -25,6 +25,8 @@ class WalletConnect:
     body = payload.NotificationBody
     needs = NEEDS
     body_of_row = None
+    own_purposes = ()
+    newest: Newest | None = None
 
     def decode(self, raw: bytes) -> Envelope:
         found = sealed.read(raw)
@@ -52,7 +54,7 @@ class WalletConnect:
     def payload(self, channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
         return payload.compose(channel, push, receiver)
 
-    def on_outcome(self, _push: PushMessage, _outcome: PushDecision) -> Command | None:
+    def on_outcome(self, _push: PushMessage, _outcome: PushDecision, _reason: str | None) -> Command | None:
         return None
 
     def describe(self, rule: Rule) -> dict[str, str]:

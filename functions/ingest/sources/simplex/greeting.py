@@ -1,0 +1,74 @@
+"""A session with an SMP server, from its TLS handshake to the point where queues can be subscribed to.
+
+    TLS ──▶ its chain has the identity that the agent named, whose leaf it has signed ──▶ hello ──▶ our hello
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from nacl.public import PublicKey
+
+from clarion.networks.simplex.addresses import SmpServer
+from clarion.networks.simplex.blocks import SMP_BLOCK_BYTES
+from clarion.networks.simplex.credentials import identity_of
+from clarion.networks.simplex.encoding import MalformedSimplex
+from clarion.networks.simplex.handshakes import SmpServerHello, read_smp_server_hello, smp_client_hello
+from clarion.networks.simplex.signed_key import signed_key
+from ingest.sources import SourceFault
+from ingest.sources.simplex.tls import TlsStream
+
+
+@dataclass(frozen=True, slots=True)
+class SmpConnection:
+    """`server_key` is the server's for this session, by which X25519 authorizes. All raise `OSError`."""
+
+    stream: TlsStream = field(repr=False)
+    session_id: bytes = field(repr=False)
+    server_key: PublicKey = field(repr=False)
+
+    async def read_block(self) -> bytes:
+        return await self.stream.read(SMP_BLOCK_BYTES)
+
+    async def write(self, block: bytes) -> None:
+        await self.stream.write(block)
+
+
+async def greet(stream: TlsStream, server: SmpServer) -> SmpConnection:
+    """Raise `SourceFault` if it is another server, or doesn't speak as one, and `OSError`."""
+    await stream.shake_hands()
+    session_id = stream.session_id
+    try:
+        leaf = _leaf_of(server, stream.certificates)
+        hello = read_smp_server_hello(await stream.read(SMP_BLOCK_BYTES), session_id)
+        server_key = _session_key(hello, stream.certificates, leaf)
+    except MalformedSimplex as error:
+        raise SourceFault(str(error)) from None
+    await stream.write(smp_client_hello(server.identity))
+    return SmpConnection(stream, session_id, server_key)
+
+
+def _session_key(hello: SmpServerHello, chain: object, leaf: Ed25519PublicKey | Ed448PublicKey) -> PublicKey:
+    if list(hello.certificates) != chain:
+        raise MalformedSimplex("another chain of certificates than TLS has shown")
+    return signed_key(hello.signed_key, leaf)
+
+
+def _leaf_of(server: SmpServer, chain: object) -> Ed25519PublicKey | Ed448PublicKey:
+    """The key of the chain's leaf. Raises `MalformedSimplex` if the server that the agent named has not signed it."""
+    if not isinstance(chain, list) or identity_of(chain) != server.identity:
+        raise MalformedSimplex("another identity")
+    try:
+        leaf, identity = map(x509.load_der_x509_certificate, chain[:2])
+        leaf.verify_directly_issued_by(identity)
+    except (ValueError, TypeError, InvalidSignature):
+        raise MalformedSimplex("a leaf that its identity has not signed") from None
+    if not leaf.not_valid_before_utc <= datetime.now(UTC) <= leaf.not_valid_after_utc:
+        raise MalformedSimplex("a leaf that is not valid now")
+    key = leaf.public_key()
+    if not isinstance(key, Ed25519PublicKey | Ed448PublicKey):
+        raise MalformedSimplex("a leaf with a key of another kind")
+    return key

@@ -1,0 +1,248 @@
+"""TNEW and TRPL: a token, or another instead of it. Both push a code to it, which `verifying` takes.
+
+    ──TNEW──▶ REGISTERED ──TNEW──▶ the same code again
+                  ▲
+                  └── TNEW if it was INVALID, TRPL whatever it was
+
+Without the code the token gets no other push; an agent that is told nothing registers it again, and is answered the same.
+"""
+
+from collections.abc import Mapping
+from hmac import compare_digest
+from secrets import token_bytes
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from nacl.public import PrivateKey
+from pynamodb.transactions import TransactWrite
+
+from clarion.addresses import canonical
+from clarion.backoff import WRITE_ATTEMPTS
+from clarion.channels import Channel
+from clarion.decisions import SubscriptionStatus
+from clarion.events import SubscriptionChanged
+from clarion.networks import SIMPLEX
+from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS
+from clarion.networks.simplex.composing import sealed_for_dispatch
+from clarion.networks.simplex.credentials import dh_key, public_key
+from clarion.networks.simplex.encoding import MalformedSimplex
+from clarion.networks.simplex.errors import ErrorType
+from clarion.networks.simplex.ntf import OK, NtfRequest, token_registered
+from clarion.networks.simplex.ntf_commands import DeviceToken, NtfProvider, NtfRefusal, RegisterToken, ReplaceToken
+from clarion.networks.simplex.payload import token_secret
+from clarion.networks.simplex.statuses import TokenStatus
+from clarion.networks.simplex.tokens import StoredToken, TokenSecrets, token_id
+from clarion.tables import Subscription, find_subscription, transact, unchanged
+from clarion.tokens import free_token
+from clarion.wake_ups import remove_wake_up
+from ntf.commands.store import NtfStore
+
+CODE_BYTES = 32
+ALIVE = frozenset({TokenStatus.REGISTERED, TokenStatus.CONFIRMED, TokenStatus.ACTIVE})
+"""The states in which a token may be verified."""
+
+
+class Reached(NamedTuple):
+    """A device's token, and the `address` that the kernel has of it."""
+
+    token: DeviceToken
+    address: str
+
+
+class Changes(NamedTuple):
+    """Of a token's row and of its subscription's, by their attributes. `alias` is the id that leads to the row as well."""
+
+    of_token: Mapping[str, Any] = MappingProxyType({})
+    of_subscription: Mapping[str, Any] = MappingProxyType({})
+    alias: str | None = None
+
+
+def register(store: NtfStore, request: NtfRequest, command: RegisterToken) -> bytes:
+    if not request.is_authorized_by(public_key(command.owner_key)):
+        raise NtfRefusal(ErrorType.AUTH)
+    address = address_of(store, command.token)
+    if command.token.provider is not NtfProvider.NONE:
+        store.require_allowance(address)
+    derived = token_id(store.key, command.token, command.owner_key)
+    for _ in range(WRITE_ATTEMPTS):
+        found = _find(store, command.token, derived)
+        reply = _repeat(store, command, found) if found else _add(store, command, derived, address)
+        if reply is not None:
+            return reply
+    raise NtfRefusal(ErrorType.STORE)
+
+
+def replace(store: NtfStore, request: NtfRequest, command: ReplaceToken) -> bytes:
+    """Its queues stay, but nothing is pushed until the other token is verified."""
+    for _ in range(WRITE_ATTEMPTS):
+        row = store.authorized_token(request.transmission.entity_id, request)
+        address = address_of(store, command.token)
+        if NtfProvider.NONE in {command.token.provider, row.device_token.provider}:
+            raise NtfRefusal(ErrorType.CMD_PROHIBITED)
+        store.require_allowance(address)
+        if _replaced(store, row, command.token, address):
+            return OK
+    raise NtfRefusal(ErrorType.STORE)
+
+
+def address_of(store: NtfStore, token: DeviceToken) -> str:
+    """As the kernel writes it. Raises `NtfRefusal`; of a token that nothing is pushed to, it is any text."""
+    if token.provider is NtfProvider.TEST and not store.options.test_provider:
+        raise NtfRefusal(ErrorType.CMD_PROHIBITED)
+    if token.provider is NtfProvider.NONE:
+        return token.token.hex()
+    try:
+        return canonical(Channel.APNS, token.token.decode("ascii"))
+    except ValueError:
+        raise NtfRefusal(ErrorType.CMD_SYNTAX) from None
+
+
+def _find(store: NtfStore, token: DeviceToken, derived: str) -> StoredToken | None:
+    """By its id, or by an alias: one that leads to another token by now counts for nothing."""
+    found = store.find_token(derived)
+    if found is None or found.alias_of is None:
+        return found
+    row = store.find_token(found.alias_of)
+    return row if row and not row.alias_of and row.device_token == token else None
+
+
+def _add(store: NtfStore, command: RegisterToken, derived: str, address: str) -> bytes | None:
+    """None if somebody else has written the row."""
+    ours = PrivateKey.generate()
+    try:
+        agreed = token_secret(ours, dh_key(command.dh_key))
+    except MalformedSimplex:
+        raise NtfRefusal(ErrorType.CRYPTO) from None
+    secrets, now = TokenSecrets(bytes(ours), agreed, token_bytes(CODE_BYTES)), store.clock()
+    row = StoredToken(
+        derived,
+        owner_key=command.owner_key,
+        secrets=store.key.seal(secrets.packed, bytes.fromhex(derived)),
+        provider=command.token.provider.value,
+        token=command.token.token,
+        status=TokenStatus.REGISTERED.value,
+        registered_at=now,
+        ttl=now // 1000 + UNVERIFIED_SECONDS,
+    )
+    subscription = _subscription(store, row, address, secrets)
+    pushed = command.token.provider is not NtfProvider.NONE
+
+    def write(transaction: TransactWrite) -> None:
+        gone = StoredToken.token_id.does_not_exist() | StoredToken.alias_of.exists() | (StoredToken.ttl <= now // 1000)
+        transaction.save(row, condition=gone)
+        if pushed:
+            transaction.save(subscription)
+
+    if not transact(store.connection, write):
+        return None
+    if pushed:
+        store.record(SubscriptionChanged.of(subscription, now))
+        store.push_code(subscription)
+    return token_registered(row.id, ours.public_key)
+
+
+def _subscription(store: NtfStore, row: StoredToken, address: str, secrets: TokenSecrets) -> Subscription:
+    """It begins after all generations of an earlier one of the same id: their rules may be there still."""
+    now = int(row.registered_at)
+    return Subscription(
+        row.subscription_id,
+        client_id=row.client_id,
+        network=SIMPLEX,
+        channel=Channel.APNS.value,
+        status=SubscriptionStatus.PENDING.value,
+        generation=now,
+        rule_count=0,
+        revision=now,
+        began_at=now,
+        updated_at=now,
+        ttl=row.ttl,
+        **_registered(store, Reached(row.device_token, address), row.subscription_id, secrets, now),
+    )
+
+
+def _registered(store: NtfStore, reached: Reached, of: str, secrets: TokenSecrets, now: int) -> Mapping[str, Any]:
+    """What of the subscription `of` says where it is pushed to, and how."""
+    return {
+        "token": reached.address,
+        "app": store.options.app,
+        "environment": store.environment_of(reached.token).value,
+        "network_data": sealed_for_dispatch(store.key, of, secrets.agreed, secrets.code),
+        "created_at": now,
+    }
+
+
+def _repeat(store: NtfStore, command: RegisterToken, row: StoredToken) -> bytes | None:
+    """None if somebody else has changed the row meanwhile."""
+    secrets = store.opened(row)
+    ours = PrivateKey(secrets.private_key)
+    if row.device_token != command.token or bytes(row.owner_key) != command.owner_key:
+        raise NtfRefusal(ErrorType.AUTH)
+    try:
+        same = compare_digest(token_secret(ours, dh_key(command.dh_key)), secrets.agreed)
+    except MalformedSimplex:
+        same = False
+    if not same:
+        raise NtfRefusal(ErrorType.AUTH)
+    if row.device_token.provider is not NtfProvider.NONE:
+        subscription = find_subscription(row.subscription_id)
+        if subscription is None or (row.status not in ALIVE and not _pending_again(store, row, subscription)):
+            return None
+        store.push_code(subscription)
+    return token_registered(row.id, ours.public_key)
+
+
+def _pending_again(store: NtfStore, row: StoredToken, before: Subscription) -> bool:
+    """Of a dead token. False if somebody else has changed one of the rows meanwhile."""
+    return _wait_for_code(store, row, before, Changes()) is not None
+
+
+def _replaced(store: NtfStore, row: StoredToken, token: DeviceToken, address: str) -> bool:
+    """False if somebody else has changed one of the rows meanwhile."""
+    before = find_subscription(row.subscription_id)
+    if before is None:
+        return False
+    secrets = store.opened(row)._replace(code=token_bytes(CODE_BYTES))
+    where = _registered(store, Reached(token, address), row.subscription_id, secrets, store.clock())
+    sealed = store.key.seal(secrets.packed, row.id)
+    changes = {"provider": token.provider.value, "token": token.token, "secrets": sealed}
+    alias = token_id(store.key, token, bytes(row.owner_key))
+    after = _wait_for_code(store, row, before, Changes(changes, where, None if alias == row.token_id else alias))
+    if after is None:
+        return False
+    store.push_code(after)
+    return True
+
+
+def _wait_for_code(store: NtfStore, row: StoredToken, before: Subscription, changes: Changes) -> Subscription | None:
+    """The subscription, which is pending now; None if somebody else has changed one of the rows meanwhile."""
+    now = store.clock()
+    ttl = now // 1000 + (INVALID_SECONDS if row.verified else UNVERIFIED_SECONDS)
+    lost = row.lost_rules or (row.verified and before.status == SubscriptionStatus.INVALID)
+    status, state = TokenStatus.REGISTERED.value, SubscriptionStatus.PENDING.value
+    of_token = {**changes.of_token, "status": status, "lost_rules": lost, "registered_at": now, "ttl": ttl}
+    of_row = {
+        **changes.of_subscription,
+        "status": state,
+        "status_reason": None,
+        "revision": before.revision + 1,
+        "ttl": ttl,
+    }
+    of_row |= {"created_at": now, "updated_at": now}
+    after = Subscription(**(before.attribute_values | of_row))
+
+    def write(transaction: TransactWrite) -> None:
+        as_read = (StoredToken.status == row.status) & (StoredToken.token == bytes(row.token))
+        actions = [getattr(StoredToken, name).set(value) for name, value in of_token.items()]
+        transaction.update(row, actions=actions, condition=as_read)
+        transaction.update(before, actions=Subscription.actions_of(of_row), condition=unchanged(before))
+        if before.status == SubscriptionStatus.ACTIVE:
+            free_token(transaction, before)
+        remove_wake_up(transaction, before)
+        if changes.alias is not None:
+            free = StoredToken.token_id.does_not_exist() | StoredToken.alias_of.exists()
+            transaction.save(StoredToken(changes.alias, alias_of=row.token_id), condition=free)
+
+    if not transact(store.connection, write):
+        return None
+    store.record(SubscriptionChanged.of(after, now))
+    return after

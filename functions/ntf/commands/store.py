@@ -1,0 +1,135 @@
+"""What commands read and write, and whom they order something of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
+
+from pynamodb.connection import Connection
+
+from clarion import newest
+from clarion.channels import Channel
+from clarion.clock import now_ms
+from clarion.decisions import Environment, Purpose, Wanted
+from clarion.event_log import EventLog, EventWriter
+from clarion.events import Event
+from clarion.messages import PushMessage
+from clarion.networks import SIMPLEX
+from clarion.networks.simplex.bounds import VERIFICATIONS_AN_HOUR
+from clarion.networks.simplex.commands import SimplexCommand, message_of
+from clarion.networks.simplex.credentials import public_key
+from clarion.networks.simplex.errors import ErrorType
+from clarion.networks.simplex.ntf import NtfRequest
+from clarion.networks.simplex.ntf_commands import DeviceToken, NtfProvider, NtfRefusal
+from clarion.networks.simplex.queues import FollowedQueue
+from clarion.networks.simplex.settings import SimplexOptions
+from clarion.networks.simplex.storage_key import StorageKey
+from clarion.networks.simplex.tokens import StoredToken, TokenSecrets
+from clarion.newest import NewestRow
+from clarion.rows import plain
+from clarion.secrets import Secret, SharedSecret
+from clarion.tables import Quota, Subscription, find_row, update_if
+from clarion.tokens import token_hash
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+CODE_SECONDS = 86_400
+"""As long is a code worth pushing. It is good for as long as its token waits for it."""
+NEWEST_SECONDS = 86_400
+_HOUR = 3600
+_ENVIRONMENTS = {NtfProvider.APNS_SANDBOX: Environment.SANDBOX}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NtfStore:
+    """`clock` is in UNIX milliseconds. Requests may come from several threads."""
+
+    connection: Connection
+    secret: Secret[SharedSecret]
+    options: SimplexOptions
+    sqs: "SQSClient"
+    push_queue_url: str
+    command_queue_url: str
+    items_table: str
+    events: EventWriter
+    clock: Callable[[], int] = now_ms
+
+    @property
+    def key(self) -> StorageKey:
+        """Raises what reading a secret raises."""
+        return StorageKey.of(self.secret.get())
+
+    def find_token(self, token_id: str) -> StoredToken | None:
+        """As it is now; an alias as it is. One whose time is over is gone, if it is there or not."""
+        row = find_row(StoredToken, token_id)
+        return None if row is None or (row.ttl and row.ttl <= self.clock() // 1000) else row
+
+    def authorized_token(self, token_id: bytes, request: NtfRequest) -> StoredToken:
+        """The owner's, as it is now. Raises `NtfRefusal`, in a time that doesn't say whether there is such a token."""
+        row = self.find_token(token_id.hex())
+        known = row is not None and row.alias_of is None
+        if not request.is_authorized_by(public_key(bytes(row.owner_key)) if row and known else None) or row is None:
+            raise NtfRefusal(ErrorType.AUTH)
+        return row
+
+    def find_queue(self, key: bytes) -> FollowedQueue | None:
+        """Unless it has been given up."""
+        row = next(iter(FollowedQueue.batch_get([key], consistent_read=True)), None)
+        return None if row is None or row.ended else row
+
+    def opened(self, token: StoredToken) -> TokenSecrets:
+        return TokenSecrets.unpack(self.key.open(bytes(token.secrets), token.id))
+
+    def environment_of(self, token: DeviceToken) -> Environment:
+        return _ENVIRONMENTS.get(token.provider, Environment.PRODUCTION)
+
+    def require_allowance(self, address: str) -> None:
+        """For one more code to this device token in this hour. Raises `NtfRefusal`."""
+        now = self.clock() // 1000
+        quota = Quota(f"simplex-codes:{token_hash(Channel.APNS, address).hex()}:{now // _HOUR}")
+        enough = Quota.quota.does_not_exist() | (Quota.used < VERIFICATIONS_AN_HOUR)
+        if not update_if(quota, Quota.used.add(1), Quota.ttl.set(now + 2 * _HOUR), condition=enough):
+            raise NtfRefusal(ErrorType.QUOTA)
+
+    def newest(self, subscription_id: str) -> NewestRow:
+        """What has come for it, as it is now."""
+        asked = {"TableName": self.items_table, "Key": {"subscription_id": {"S": subscription_id}}}
+        answer = self.connection.dispatch("GetItem", {**asked, "ConsistentRead": True})
+        return newest.read(plain(answer.get("Item", {})))
+
+    def push_code(self, row: Subscription) -> None:
+        self._push(row, Purpose.VERIFICATION, Wanted.BACKGROUND, CODE_SECONDS, None)
+
+    def push_newest(self, row: Subscription, number: int) -> None:
+        """What has come while its token was not active, up to this number."""
+        self._push(row, Purpose.REFRESH, Wanted.ALERT, NEWEST_SECONDS, number)
+
+    def order(self, command: SimplexCommand, delay: int) -> None:
+        """`delay` is in seconds: by then the caller's write is done, or never will be."""
+        body = message_of(command).to_json()
+        self.sqs.send_message(QueueUrl=self.command_queue_url, MessageBody=body, DelaySeconds=delay)
+
+    def record(self, *events: Event) -> None:
+        log = EventLog(self.events)
+        for event in events:
+            log.add(event)
+        log.flush()
+
+    def _push(self, row: Subscription, purpose: Purpose, wanted: Wanted, seconds: int, number: int | None) -> None:
+        receipt, now = uuid4(), self.clock()
+        push = PushMessage(
+            network=SIMPLEX,
+            purpose=purpose,
+            receipt=receipt,
+            observed_at=now,
+            envelope_id=sha256(receipt.bytes).digest(),
+            subscription_id=UUID(row.subscription_id),
+            client_id=row.client_id,
+            channel=Channel.APNS,
+            wanted=wanted,
+            expires_at=now // 1000 + seconds,
+            number=number,
+        )
+        self.sqs.send_message(QueueUrl=self.push_queue_url, MessageBody=push.to_json())

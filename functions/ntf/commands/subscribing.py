@@ -1,0 +1,173 @@
+"""SNEW, SCHK and SDEL: a subscription is a queue that is followed for a token, and a rule of the token's.
+
+    SNEW ──▶ NEW ── the source subscribes: PENDING, ACTIVE, INACTIVE; END, DELETED, AUTH, SERVICE, ERR … if it can't
+    SDEL ──▶ given up, and gone a day later
+
+A queue has one subscription, of whoever was first with the notifier's key. While a token is dead its queues are followed,
+but have no rules: these come back when it is verified again.
+"""
+
+from collections.abc import Callable
+from hmac import compare_digest
+
+from pynamodb.expressions.update import Action
+from pynamodb.transactions import TransactWrite
+
+from clarion.backoff import WRITE_ATTEMPTS
+from clarion.decisions import SubscriptionStatus
+from clarion.networks.simplex.addresses import SmpQueue
+from clarion.networks.simplex.bounds import QUEUES_OF_TOKEN, SERVERS_OF_TOKEN
+from clarion.networks.simplex.errors import ErrorType
+from clarion.networks.simplex.ntf import OK, NtfRequest, queue_status, queue_subscribed
+from clarion.networks.simplex.ntf_commands import NtfRefusal, SubscribeQueue
+from clarion.networks.simplex.queues import ENDED, FOLLOWED, FollowedQueue, bucket_of, ending
+from clarion.networks.simplex.rules import key_of, queue_key
+from clarion.networks.simplex.statuses import QueueStatus, TokenStatus
+from clarion.networks.simplex.tokens import StoredToken, server_name
+from clarion.rule_events import rule_events
+from clarion.rulesets import Changed, RuleSet
+from clarion.tables import RuleRow, Subscription, find_subscription, rule_key, transact, unchanged, update_if
+from ntf.commands.store import NtfStore
+
+_REFUSED = frozenset({TokenStatus.NEW, TokenStatus.REGISTERED, TokenStatus.CONFIRMED})
+"""States in which a token takes no commands for subscriptions."""
+
+
+def subscribe(store: NtfStore, request: NtfRequest, command: SubscribeQueue) -> bytes:
+    key = queue_key(command.queue)
+    for _ in range(WRITE_ATTEMPTS):
+        token = _usable(store.authorized_token(command.token_id, request))
+        found = store.find_queue(key)
+        if _subscribed(store, found, token, command) if found else _added(store, token, command):
+            return queue_subscribed(key)
+    raise NtfRefusal(ErrorType.STORE)
+
+
+def check(store: NtfStore, request: NtfRequest) -> bytes:
+    queue, _ = _owned(store, request)
+    return queue_status(queue.status)
+
+
+def delete(store: NtfStore, request: NtfRequest) -> bytes:
+    for _ in range(WRITE_ATTEMPTS):
+        if _given_up(store, *_owned(store, request)):
+            return OK
+    raise NtfRefusal(ErrorType.STORE)
+
+
+def _owned(store: NtfStore, request: NtfRequest) -> tuple[FollowedQueue, StoredToken]:
+    """Raises `NtfRefusal`, in a time that doesn't say whether there is such a subscription."""
+    found = store.find_queue(request.transmission.entity_id)
+    token = store.authorized_token(bytes.fromhex(found.token_id) if found else b"", request)
+    if found is None:
+        raise NtfRefusal(ErrorType.AUTH)
+    return found, _usable(token)
+
+
+def _usable(token: StoredToken) -> StoredToken:
+    if token.status in _REFUSED or not token.verified:
+        raise NtfRefusal(ErrorType.AUTH)
+    return token
+
+
+def _subscribed(store: NtfStore, found: FollowedQueue, token: StoredToken, command: SubscribeQueue) -> bool:
+    """Again. One that could not be followed is tried once more. False if the row has changed meanwhile."""
+    if found.token_id != token.token_id:
+        raise NtfRefusal(ErrorType.AUTH)
+    if not compare_digest(store.key.open(bytes(found.notifier_key), bytes(found.queue_key)), command.notifier_key):
+        raise NtfRefusal(ErrorType.AUTH)
+    if found.status in FOLLOWED:
+        return True
+    actions = (FollowedQueue.status.set(QueueStatus.NEW.value), FollowedQueue.changed_at.set(store.clock()))
+    same = (FollowedQueue.token_id == token.token_id) & (FollowedQueue.changed_at == found.changed_at)
+    return update_if(found, *actions, condition=same)
+
+
+def _added(store: NtfStore, token: StoredToken, command: SubscribeQueue) -> bool:
+    """False if one of the rows has changed meanwhile."""
+    row, now = _row(store, token, command), store.clock()
+    subscription = _active(token)
+    if (subscription.rule_count if subscription else token.added) >= QUEUES_OF_TOKEN:
+        raise NtfRefusal(ErrorType.QUOTA)
+    changes = _token_changes(token, command.queue, added=subscription is None)
+    changed = Changed(subscription, _rule_of(row), {}) if subscription else None
+
+    def write(transaction: TransactWrite) -> None:
+        free = FollowedQueue.queue_key.does_not_exist() | (FollowedQueue.bucket == ENDED)
+        transaction.save(row, condition=free)
+        if changed:
+            _change_rules(transaction, changed, now)
+        if changes:
+            transaction.update(token, actions=changes, condition=StoredToken.status == token.status)
+
+    return _written(store, write, changed, now)
+
+
+def _given_up(store: NtfStore, queue: FollowedQueue, token: StoredToken) -> bool:
+    """False if one of the rows has changed meanwhile."""
+    subscription, now = _active(token), store.clock()
+    changed = Changed(subscription, {}, _rule_of(queue)) if subscription else None
+
+    def write(transaction: TransactWrite) -> None:
+        transaction.update(queue, actions=ending(now), condition=FollowedQueue.token_id == queue.token_id)
+        if changed:
+            _change_rules(transaction, changed, now)
+
+    return _written(store, write, changed, now)
+
+
+def _row(store: NtfStore, token: StoredToken, command: SubscribeQueue) -> FollowedQueue:
+    key = queue_key(command.queue)
+    return FollowedQueue(
+        key,
+        queue=command.queue.encoded,
+        notifier_key=store.key.seal(command.notifier_key, key),
+        token_id=token.token_id,
+        status=QueueStatus.NEW.value,
+        bucket=bucket_of(command.queue.server),
+        changed_at=store.clock(),
+        ttl=token.ttl,
+    )
+
+
+def _rule_of(row: FollowedQueue) -> RuleSet:
+    return {key_of(bytes(row.queue_key)): b""}
+
+
+def _active(token: StoredToken) -> Subscription | None:
+    """The token's subscription, if it has rules that are in force."""
+    row = find_subscription(token.subscription_id)
+    return row if row and row.status == SubscriptionStatus.ACTIVE else None
+
+
+def _token_changes(token: StoredToken, queue: SmpQueue, *, added: bool) -> list[Action]:
+    """Raises `NtfRefusal` for one server too many."""
+    changes: list[Action] = [StoredToken.added.add(1)] if added else []
+    name, known = server_name(queue.server), token.servers or set()
+    if name in known:
+        return changes
+    if len(known) >= SERVERS_OF_TOKEN:
+        raise NtfRefusal(ErrorType.QUOTA)
+    return [*changes, StoredToken.servers.add({name})]
+
+
+def _change_rules(transaction: TransactWrite, changed: Changed, now: int) -> None:
+    row = changed.subscription
+    generation = int(row.generation)
+    count = row.rule_count + len(changed.added) - len(changed.removed)
+    actions = {"revision": row.revision + 1, "rule_count": count, "updated_at": now}
+    transaction.update(row, actions=Subscription.actions_of(actions), condition=unchanged(row))
+    for key in changed.added:
+        transaction.save(RuleRow(row.subscription_id, rule_key(generation, key), key=key))
+    for key in changed.removed:
+        transaction.delete(RuleRow(row.subscription_id, rule_key(generation, key)))
+
+
+def _written(store: NtfStore, write: Callable[[TransactWrite], None], changed: Changed | None, now: int) -> bool:
+    """`changed` are the token's rules, with its subscription as it was."""
+    if not transact(store.connection, write):
+        return False
+    if changed:
+        changed.subscription.revision += 1
+        store.record(*rule_events(changed, now))
+    return True

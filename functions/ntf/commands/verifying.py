@@ -1,0 +1,140 @@
+"""TVFY makes a token active, and deletes all others for the same device. TCHK, TCRN and TDEL follow from that.
+
+TVFY ──▶ ACTIVE ── what came while it was not is pushed
+TDEL ──▶ the order to give its queues up, then the rows
+"""
+
+from hmac import compare_digest
+
+from pynamodb.transactions import TransactWrite
+
+from clarion import subscriptions
+from clarion.backoff import WRITE_ATTEMPTS
+from clarion.decisions import SubscriptionStatus
+from clarion.events import SubscriptionChanged
+from clarion.networks import SIMPLEX
+from clarion.networks.simplex.bounds import WAKE_UP_MINUTES
+from clarion.networks.simplex.commands import TokenDeleted, TokenRevived
+from clarion.networks.simplex.errors import ErrorType
+from clarion.networks.simplex.ntf import OK, NtfRequest, token_status
+from clarion.networks.simplex.ntf_commands import NtfProvider, NtfRefusal, ScheduleWakeUps, VerifyToken
+from clarion.networks.simplex.statuses import TokenStatus
+from clarion.networks.simplex.tokens import StoredToken
+from clarion.tables import Subscription, Token, find_subscription, transact, unchanged
+from clarion.tokens import free_token, hash_of, token_of
+from clarion.wake_ups import add_wake_up, remove_wake_up
+from ntf.commands.registering import ALIVE
+from ntf.commands.store import NtfStore
+
+ORDER_SECONDS = 60
+"""An order is carried out so much later: what the command writes is written by then, or never will be."""
+
+
+def verify(store: NtfStore, request: NtfRequest, command: VerifyToken) -> bytes:
+    for _ in range(WRITE_ATTEMPTS):
+        row = store.authorized_token(request.transmission.entity_id, request)
+        if row.status not in ALIVE or not compare_digest(store.opened(row).code, command.code):
+            raise NtfRefusal(ErrorType.AUTH)
+        if row.status == TokenStatus.ACTIVE or _activate(store, row):
+            return OK
+    raise NtfRefusal(ErrorType.STORE)
+
+
+def check(store: NtfStore, request: NtfRequest) -> bytes:
+    row = store.authorized_token(request.transmission.entity_id, request)
+    return token_status(TokenStatus(row.status), request.session.version)
+
+
+def schedule(store: NtfStore, request: NtfRequest, command: ScheduleWakeUps) -> bytes:
+    """A longer period than the longest that is kept counts as that."""
+    row = store.authorized_token(request.transmission.entity_id, request)
+    if 0 < command.minutes < WAKE_UP_MINUTES.start:
+        raise NtfRefusal(ErrorType.QUOTA)
+    if row.device_token.provider is NtfProvider.NONE:
+        return OK
+    minutes = min(command.minutes, WAKE_UP_MINUTES.stop - 1) or None
+    for _ in range(WRITE_ATTEMPTS):
+        found = find_subscription(row.subscription_id)
+        if found is None:
+            raise NtfRefusal(ErrorType.AUTH)
+        if found.wake_every_minutes == minutes:
+            return OK
+        changes = {"wake_every_minutes": minutes}
+        if subscriptions.change(store.connection, found, changes, now=store.clock()):
+            return OK
+    raise NtfRefusal(ErrorType.STORE)
+
+
+def delete(store: NtfStore, request: NtfRequest) -> bytes:
+    row = store.authorized_token(request.transmission.entity_id, request)
+    for _ in range(WRITE_ATTEMPTS):
+        if delete_token(store, row):
+            return OK
+    raise NtfRefusal(ErrorType.STORE)
+
+
+def delete_token(store: NtfStore, row: StoredToken) -> bool:
+    """False if its subscription has changed meanwhile."""
+    store.order(TokenDeleted(token_id=row.token_id), ORDER_SECONDS)
+    subscription = find_subscription(row.subscription_id)
+
+    def write(transaction: TransactWrite) -> None:
+        transaction.delete(StoredToken(row.token_id))
+        if subscription is None:
+            return
+        transaction.delete(subscription, condition=unchanged(subscription))
+        if subscription.status == SubscriptionStatus.ACTIVE:
+            free_token(transaction, subscription)
+        remove_wake_up(transaction, subscription)
+
+    if not transact(store.connection, write):
+        return False
+    if subscription:
+        store.record(SubscriptionChanged.of_removed(subscription, store.clock()))
+    return True
+
+
+def _activate(store: NtfStore, row: StoredToken) -> bool:
+    """False if one of the rows has changed meanwhile."""
+    before = find_subscription(row.subscription_id)
+    if before is None or before.status == SubscriptionStatus.INVALID:
+        # Its token has just been found dead: the worker is about to say so.
+        raise NtfRefusal(ErrorType.AUTH)
+    if row.lost_rules:
+        store.order(TokenRevived(token_id=row.token_id), 0)
+    now = store.clock()
+    changes = {"status": SubscriptionStatus.ACTIVE.value, "revision": before.revision + 1, "ttl": None}
+    changes |= {"created_at": now, "updated_at": now}
+    after = Subscription(**(before.attribute_values | changes))
+
+    def write(transaction: TransactWrite) -> None:
+        as_read = (StoredToken.status == row.status) & (StoredToken.token == bytes(row.token))
+        actions = [StoredToken.status.set(TokenStatus.ACTIVE.value), StoredToken.verified.set(True)]
+        transaction.update(row, actions=[*actions, StoredToken.ttl.remove()], condition=as_read)
+        transaction.update(before, actions=Subscription.actions_of(changes), condition=unchanged(before))
+        transaction.save(token_of(after))
+        add_wake_up(transaction, after)
+
+    if not transact(store.connection, write):
+        return False
+    store.record(SubscriptionChanged.of(after, now))
+    _delete_others(store, row, after)
+    if row.verified:
+        _push_missed(store, after)
+    return True
+
+
+def _delete_others(store: NtfStore, row: StoredToken, subscription: Subscription) -> None:
+    """Whoever has the code has the device, and so all that is registered for it is its own."""
+    for holder in Token.query(hash_of(subscription)):
+        if not holder.holder.startswith(f"{SIMPLEX}/") or holder.subscription_id == subscription.subscription_id:
+            continue
+        other = store.find_token(bytes(holder.client_id).removeprefix(b"simplex:").hex())
+        if other and other.device_token == row.device_token:
+            delete_token(store, other)
+
+
+def _push_missed(store: NtfStore, subscription: Subscription) -> None:
+    found = store.newest(subscription.subscription_id)
+    if found and found.number > found.sent:
+        store.push_newest(subscription, found.number)

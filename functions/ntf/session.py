@@ -1,0 +1,125 @@
+"""One connection: TLS, both hellos, and then blocks, each answered before the next one is read.
+
+    TLS ──▶ our hello ──▶ the agent's hello ──▶ block ──▶ answers ──┐
+                                                  ▲                 │
+                                                  └─────────────────┘
+
+So no more waits for an agent than the answers to one of its blocks.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+
+from nacl.public import PrivateKey
+
+from clarion.metrics import Metric
+from clarion.networks.simplex.blocks import NTF_BLOCK_BYTES
+from clarion.networks.simplex.encoding import MalformedSimplex
+from clarion.networks.simplex.handshakes import (
+    NTF_VERSIONS,
+    NTF_VERSIONS_WITHOUT_ALPN,
+    agreed_version,
+    ntf_server_hello,
+)
+from clarion.networks.simplex.ntf import NtfSession, reply_blocks, requests
+from clarion.networks.simplex.server_identity import ServerIdentity
+from clarion.networks.simplex.signed_key import sign_key
+from ntf.bounds import Pace, Peer, Peers
+from ntf.counts import Counts
+from ntf.execution import Executor
+from ntf.settings import NtfBounds
+from ntf.tls import ChannelClosedError, TlsChannel
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What all sessions of a task share."""
+
+    identity: ServerIdentity
+    context: ssl.SSLContext
+    executor: Executor
+    peers: Peers
+    counts: Counts
+
+    @property
+    def bounds(self) -> NtfBounds:
+        return self.peers.bounds
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    service: Service
+    channel: TlsChannel
+    peer: Peer
+    _pace: Pace = field(init=False)
+    _reading: asyncio.Timeout | None = None
+    _last: float | None = None
+    """When the last block is read at the latest, by the loop's clock."""
+
+    def __post_init__(self) -> None:
+        bounds = self.service.bounds
+        self._pace = Pace(bounds.blocks_per_second, bounds.burst)
+
+    async def serve(self) -> None:
+        """Until the agent leaves, breaks a bound, or `finish` was called."""
+        session = await self._introduced()
+        if session:
+            self.service.counts[Metric.NTF_SESSIONS] += 1
+            await self._answer_all(session)
+
+    def finish(self) -> None:
+        """Answer what is read within moments, and end."""
+        self._last = asyncio.get_running_loop().time() + self.service.bounds.last_seconds
+        if self._reading and not self._reading.expired():
+            self._reading.reschedule(self._last)
+
+    async def _introduced(self) -> NtfSession | None:
+        """None for whom the connection has to be closed."""
+        try:
+            with self.service.peers.handshake():
+                async with asyncio.timeout(self.service.bounds.handshake_seconds):
+                    return await self._hello()
+        except (ChannelClosedError, MalformedSimplex, TimeoutError):
+            self.service.counts[Metric.NTF_HANDSHAKES_FAILED] += 1
+            return None
+
+    async def _hello(self) -> NtfSession:
+        channel, identity = self.channel, self.service.identity
+        await channel.handshake()
+        versions = NTF_VERSIONS if channel.has_alpn else NTF_VERSIONS_WITHOUT_ALPN
+        session_id, key = channel.session_id, PrivateKey.generate()
+        await channel.write(ntf_server_hello(versions, session_id, sign_key(key.public_key, identity.leaf)))
+        version = agreed_version(await channel.read(NTF_BLOCK_BYTES), versions, identity.fingerprint)
+        return NtfSession(session_id, version, key)
+
+    async def _answer_all(self, session: NtfSession) -> None:
+        try:
+            while True:
+                block = await self._within(self._ends_at, self.channel.read(NTF_BLOCK_BYTES))
+                await self._slow_down()
+                await self._answer(block, session)
+        except (ChannelClosedError, TimeoutError):
+            pass  # the agent has left, sends nothing, or takes nothing
+
+    async def _answer(self, block: bytes, session: NtfSession) -> None:
+        bounds = self.service.bounds
+        replies = await self.service.executor.replies(list(requests(block, session)), bounds.requests_at_once)
+        async with asyncio.timeout(bounds.write_seconds):
+            await self.channel.write(b"".join(reply_blocks(replies, session)))
+
+    async def _within(self, ends_at: float, reading: Awaitable[bytes]) -> bytes:
+        try:
+            async with asyncio.timeout_at(ends_at) as self._reading:
+                return await reading
+        finally:
+            self._reading = None
+
+    @property
+    def _ends_at(self) -> float:
+        return self._last or asyncio.get_running_loop().time() + self.service.bounds.idle_seconds
+
+    async def _slow_down(self) -> None:
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(max(self._pace.wait(now), self.peer.sending.wait(now)))

@@ -1,0 +1,51 @@
+"""What the task reads from its environment."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, Json, PositiveFloat, PositiveInt
+
+from ntf.commands.wiring import NtfCommandSettings
+
+DEFAULT_PORT, DEFAULT_HEALTH_PORT = 8974, 8975
+"""The task's: the balancer in front of it listens on another port."""
+
+
+class NtfBounds(BaseModel):
+    """How much of a task is given to whom; durations are in seconds.
+
+    `connections`: of a task, at some 60 KB each; `handshakes`: of these, before the agent's hello.
+    `connections_per_peer`, `connections_per_second`: of one address, at once, and new ones after as many.
+    `blocks_per_second`, `burst`: that a connection may send, and `peer_blocks_per_second`, `peer_burst`: an address. Who
+    sends more is read later. A block holds up to four commands of an agent's.
+    `requests_at_once`: of one block, which is answered before the next one is read; `threads`: of the whole task.
+    `handshake_seconds`: for TLS and both hellos. `idle_seconds`: until a block is there, whole; less than the balancer's 350,
+    so that an agent sees the end. `write_seconds`: for an agent to take the answers to one block.
+    `last_seconds`: in which blocks are still answered once the task has to end. `drain_seconds`: for all answers then.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    connections: PositiveInt = 2_500
+    handshakes: PositiveInt = 500
+    connections_per_peer: PositiveInt = 100
+    connections_per_second: PositiveFloat = 10.0
+    blocks_per_second: PositiveFloat = 20.0
+    burst: PositiveInt = 60
+    peer_blocks_per_second: PositiveFloat = 100.0
+    peer_burst: PositiveInt = 600
+    requests_at_once: PositiveInt = 8
+    threads: PositiveInt = 32
+    handshake_seconds: PositiveFloat = 15.0
+    idle_seconds: PositiveFloat = 300.0
+    write_seconds: PositiveFloat = 20.0
+    last_seconds: PositiveFloat = 1.0
+    drain_seconds: PositiveFloat = 20.0
+
+
+class NtfSettings(NtfCommandSettings):
+    """`bounds` are those that differ from the defaults."""
+
+    host: str = "0.0.0.0"  # noqa: S104 - of a task behind the balancer, whose security group alone may call
+    port: Annotated[int, Field(ge=0, le=0xFFFF)] = DEFAULT_PORT
+    health_port: Annotated[int, Field(ge=0, le=0xFFFF)] = DEFAULT_HEALTH_PORT
+    bounds: Json[NtfBounds] | NtfBounds = NtfBounds()

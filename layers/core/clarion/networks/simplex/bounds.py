@@ -1,0 +1,16 @@
+"""The most that anybody may have of us, each with its reason. Agents meet them as `ERR QUOTA`."""
+
+QUEUES_OF_TOKEN = 1_000
+"""An app subscribes to one for each of its conversations, and the row of a token's newest items has room for these."""
+SERVERS_OF_TOKEN = 50
+"""An agent's queues lie on servers of its own choice, of which it has some twenty. Each server is a connection of ours."""
+VERIFICATIONS_AN_HOUR = 12
+"""To one device token, whoever asks: anybody may name it, and each wakes its app."""
+UNVERIFIED_SECONDS = 7 * 86_400
+"""As long is a token kept that nobody has verified. The push with its code may wait at Apple for a phone that is off."""
+INVALID_SECONDS = 30 * 86_400
+"""As long is a token kept, with its queues, that Apple says is dead: its agent may register it again, or learn why."""
+ENDED_SECONDS = 86_400
+"""As long is a subscription kept after its end, for every source to see that it has ended."""
+WAKE_UP_MINUTES = range(20, 1_441)
+"""How often an agent may have itself woken; a longer period is taken for the longest."""

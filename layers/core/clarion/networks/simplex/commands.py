@@ -1,0 +1,79 @@
+"""The commands of SimpleX's worker: what became of pushes, from dispatch, and what ends or revives, from the NTF server.
+
+A command that comes twice has the same effect as one that comes once.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from clarion.decisions import Purpose, PushDecision
+from clarion.messages import CommandMessage, Message, PushMessage
+from clarion.networks import SIMPLEX, Command
+
+_CLIENT_PREFIX = b"simplex:"
+
+
+class CodeDelivered(Message):
+    """Apple took the push with a token's code. `token_id` is in hex."""
+
+    kind: Literal["code_delivered"] = "code_delivered"
+    token_id: str
+
+
+class TokenDied(Message):
+    """Apple says that a token is dead, by its `reason`; `observed_at` is when the push was, in UNIX milliseconds."""
+
+    kind: Literal["token_died"] = "token_died"
+    token_id: str
+    reason: str | None = None
+    observed_at: int
+
+
+class TokenDeleted(Message):
+    """A token was deleted, or is about to be: its queues are given up, if it is gone by now."""
+
+    kind: Literal["token_deleted"] = "token_deleted"
+    token_id: str
+
+
+class TokenRevived(Message):
+    """A token that was dead is active again, or is about to be: its queues get their rules back."""
+
+    kind: Literal["token_revived"] = "token_revived"
+    token_id: str
+
+
+type SimplexCommand = CodeDelivered | TokenDied | TokenDeleted | TokenRevived
+
+_COMMANDS: TypeAdapter[SimplexCommand] = TypeAdapter(Annotated[SimplexCommand, Field(discriminator="kind")])
+
+
+def of_outcome(push: PushMessage, outcome: PushDecision, reason: str | None) -> Command | None:
+    """A push brings its token's death to light whatever it is for; only a code's delivery changes anything."""
+    match outcome:
+        case PushDecision.TOKEN_GONE:
+            died = TokenDied(token_id=_token_id(push), reason=reason, observed_at=push.observed_at)
+            return Command(SIMPLEX, died.to_json().encode())
+        case PushDecision.DELIVERED if push.purpose is Purpose.VERIFICATION:
+            return Command(SIMPLEX, CodeDelivered(token_id=_token_id(push)).to_json().encode())
+    return None
+
+
+def message_of(command: SimplexCommand) -> CommandMessage:
+    """As it lies on the queue of commands."""
+    return CommandMessage(network=SIMPLEX, content=command.to_json().encode())
+
+
+def read_command(content: bytes) -> SimplexCommand:
+    """Raises `pydantic.ValidationError` for anything else."""
+    return _COMMANDS.validate_json(content)
+
+
+def client_id(token_id: str) -> bytes:
+    """Whose the kernel's subscription of a token is."""
+    return _CLIENT_PREFIX + bytes.fromhex(token_id)
+
+
+def _token_id(push: PushMessage) -> str:
+    return push.client_id.removeprefix(_CLIENT_PREFIX).hex()

@@ -1,0 +1,66 @@
+"""What SimpleX needs of the account: tables of tokens and queues, the NTF server, and a worker for what follows."""
+
+from clarion.networks.needs import Commander, Function, Grant, Index, Needs, NetworkOptions, Send, Table, Target
+from clarion.networks.simplex.settings import LOCAL_OPTIONS, SimplexOptions
+
+TOKENS, QUEUES, ITEMS = "simplex_tokens", "simplex_queues", "simplex_items"
+BY_BUCKET, BY_TOKEN = "by_bucket", "by_token"
+OF_SOURCE = ("queue", "notifier_key", "token_id", "status")
+"""What the index of queues has beside its keys."""
+STORAGE_KEY = "simplex-storage-key"
+IDENTITY = "simplex-identity"
+
+_SERVER, _WORKER = (Function.SERVER,), (Function.WORKER,)
+_SERVER_AND_WORKER = (Function.SERVER, Function.WORKER)
+
+NEEDS = Needs(
+    tables=(
+        Table(TOKENS, ("token_id", "S"), ttl="ttl"),
+        Table(
+            QUEUES,
+            ("queue_key", "B"),
+            ttl="ttl",
+            indexes=(
+                Index(BY_BUCKET, ("bucket", "N"), ("changed_at", "N"), more=OF_SOURCE),
+                Index(BY_TOKEN, ("token_id", "S"), ("queue_key", "B")),
+            ),
+        ),
+        Table(ITEMS, ("subscription_id", "S"), ttl="ttl"),
+    ),
+    secrets=(STORAGE_KEY, IDENTITY),
+    made_secrets=(STORAGE_KEY,),
+    payload_secret=STORAGE_KEY,
+    ingest_secrets=(STORAGE_KEY,),
+    server_secrets=(IDENTITY,),
+    grants=(
+        Grant(TOKENS, ("BatchGetItem", "PutItem", "UpdateItem", "DeleteItem"), _SERVER),
+        Grant(TOKENS, ("GetItem", "UpdateItem"), _WORKER),
+        Grant(QUEUES, ("BatchGetItem", "PutItem", "UpdateItem"), _SERVER),
+        Grant(QUEUES, ("UpdateItem",), _WORKER),
+        Grant(f"{QUEUES}/index/{BY_TOKEN}", ("Query",), _WORKER),
+        Grant(ITEMS, ("GetItem",), _SERVER),
+        Grant(ITEMS, ("UpdateItem", "DeleteItem"), _WORKER),
+        Grant("subscriptions", ("BatchGetItem", "PutItem", "UpdateItem", "DeleteItem"), _SERVER),
+        Grant("subscriptions", ("BatchGetItem",), _WORKER),
+        Grant("tokens", ("Query", "PutItem", "DeleteItem"), _SERVER),
+        Grant("rules", ("PutItem", "DeleteItem"), _SERVER),
+        Grant("rules", ("Query", "BatchWriteItem"), _WORKER),
+        Grant("wake_ups", ("PutItem", "DeleteItem"), _SERVER),
+        Grant("quotas", ("UpdateItem",), _SERVER),
+    ),
+    ingest_grants=(Grant(f"{QUEUES}/index/{BY_BUCKET}", ("Query",)), Grant(QUEUES, ("UpdateItem",))),
+    sends=(
+        Send(Target.PUSHES, _SERVER),
+        Send(Target.COMMANDS, _SERVER),
+        Send(Target.EVENTS, _SERVER_AND_WORKER),
+    ),
+    worker="simplex.worker.handler",
+    commanded_by=(Commander.OUTCOME,),
+    finds_sources=True,
+    options=NetworkOptions(
+        SimplexOptions,
+        example={"hosts": ["ntf.clarion.invalid"], "app": "first"},
+        local=LOCAL_OPTIONS,
+    ),
+    body_table=ITEMS,
+)

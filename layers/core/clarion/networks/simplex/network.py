@@ -1,0 +1,83 @@
+"""SimpleX behind the kernel's nouns. What agents and SMP servers send has modules of its own.
+
+The pipeline reads envelopes, in an environment without the libraries that encrypt: so what composes payloads is imported
+when it is first asked for.
+"""
+
+from collections.abc import Collection
+
+from clarion.channels import Channel
+from clarion.decisions import EnvelopeDecision, Purpose, PushDecision, Wanted
+from clarion.limiter import Limit
+from clarion.messages import PushMessage
+from clarion.networks import SIMPLEX, Command, Envelope, FcmMessage, Newest, Payload, Receiver, Row, Rule
+from clarion.networks.simplex import commands, envelope, rules
+from clarion.networks.simplex.bodies import NewestItems, body_of, name_of
+from clarion.networks.simplex.envelope import QueueMessage
+from clarion.networks.simplex.items import MOST_ITEMS
+from clarion.networks.simplex.needs import NEEDS
+
+DELAY_SECONDS = 1
+"""What comes within it goes with the same push: SMP servers report what has arrived every second and a half."""
+
+
+class Simplex:
+    """Envelopes hold a `QueueMessage` as their content. Its tokens are proven by a protocol of its own."""
+
+    name = SIMPLEX
+    number = rules.NUMBER[0]
+    channels = (Channel.APNS,)
+    limit: Limit | None = Limit(count=30, window=60_000, cooldown=120_000)
+    secret_conditions = False
+    signed = False
+    additive = True
+    body = NewestItems
+    needs = NEEDS
+    own_purposes = frozenset({Purpose.VERIFICATION, Purpose.WAKE_UP})
+    newest: Newest | None = Newest(
+        MOST_ITEMS, DELAY_SECONDS, lambda one: name_of(_message(one)), lambda one: _message(one).raw
+    )
+
+    def decode(self, raw: bytes) -> Envelope:
+        message = envelope.decode(raw)
+        of_queue = message.queue_key
+        return Envelope(SIMPLEX, message.id, [rules.key_of(of_queue)], of_queue, message.expires_at, message)
+
+    def verify(self, _envelope: Envelope) -> EnvelopeDecision | None:
+        """The session with the queue's server is all that vouches for it."""
+        return None
+
+    def wants(self, _envelope: Envelope, _rule: Rule, _at: int) -> Wanted:
+        return Wanted.ALERT
+
+    def bytes_per_rule(self, _envelope: Envelope) -> int:
+        return 0
+
+    def may_want(self, _envelope: Envelope) -> Collection[Wanted]:
+        return (Wanted.ALERT,)
+
+    def push_body(self, envelope: Envelope, _key: bytes, _channel: Channel) -> NewestItems:
+        return NewestItems(messages=(_message(envelope).raw,))
+
+    def body_of_row(self, _push: PushMessage, row: Row) -> NewestItems | None:
+        return body_of(row)
+
+    def payload(self, channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
+        from clarion.networks.simplex.composing import compose  # noqa: PLC0415 - as said above
+
+        return compose(channel, push, receiver)
+
+    def on_outcome(self, push: PushMessage, outcome: PushDecision, reason: str | None) -> Command | None:
+        return commands.of_outcome(push, outcome, reason)
+
+    def describe(self, rule: Rule) -> dict[str, str]:
+        return rules.describe(rule)
+
+
+def _message(envelope: Envelope) -> QueueMessage:
+    if not isinstance(envelope.content, QueueMessage):
+        raise TypeError("no envelope of SimpleX")
+    return envelope.content
+
+
+NETWORK = Simplex()

@@ -1,0 +1,113 @@
+"""Queues that are followed for a token: each a row under its queue key, which is the subscription's id as well.
+
+An index sorts them by when they changed, in `BUCKETS` parts by their servers: a source reads a part once, and then what is
+new there. Those that were given up lie in the part `ENDED` for a day, so that it forgets them.
+"""
+
+from collections.abc import Iterator
+from hashlib import sha256
+
+from pynamodb.attributes import BinaryAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.expressions.update import Action
+from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
+from pynamodb.models import Model
+
+from clarion.networks.simplex.addresses import SmpQueue, SmpServer, read_queue
+from clarion.networks.simplex.bounds import ENDED_SECONDS
+from clarion.networks.simplex.encoding import Reader
+from clarion.networks.simplex.needs import BY_BUCKET, BY_TOKEN, OF_SOURCE, QUEUES
+from clarion.networks.simplex.statuses import QueueStatus
+
+BUCKETS = 16
+ENDED = BUCKETS
+"""The part of those that were given up."""
+FOLLOWED = frozenset({QueueStatus.NEW, QueueStatus.PENDING, QueueStatus.ACTIVE, QueueStatus.INACTIVE})
+"""The states of those that a source subscribes to when it begins."""
+
+
+class QueuesByBucket(GlobalSecondaryIndex["FollowedQueue"]):
+    """By when they changed, with all that a source needs."""
+
+    class Meta:
+        index_name = BY_BUCKET
+        projection = IncludeProjection(list(OF_SOURCE))
+
+    bucket = NumberAttribute(hash_key=True)
+    changed_at = NumberAttribute(range_key=True)
+    queue_key = BinaryAttribute(legacy_encoding=False)
+    queue = BinaryAttribute(legacy_encoding=False)
+    notifier_key = BinaryAttribute(legacy_encoding=False)
+    token_id = UnicodeAttribute()
+    status = UnicodeAttribute()
+
+
+class QueuesByToken(GlobalSecondaryIndex["FollowedQueue"]):
+    """All of a token, ended ones as well."""
+
+    class Meta:
+        index_name = BY_TOKEN
+        projection = KeysOnlyProjection()
+
+    token_id = UnicodeAttribute(hash_key=True)
+    queue_key = BinaryAttribute(range_key=True, legacy_encoding=False)
+
+
+class FollowedQueue(Model):
+    """`queue` is `SmpQueue.encoded`; `notifier_key` is the DER of a private key, sealed and bound to the `queue_key`.
+
+    `status` is a `QueueStatus`, or what `statuses.refused` made of an error. `changed_at` is when the subscription was
+    made, or given up as `bucket` says, in UNIX milliseconds: a status alone doesn't change it. `ttl` is of those that
+    were given up, and while their token is dead.
+    """
+
+    class Meta:
+        table_name = QUEUES
+
+    queue_key = BinaryAttribute(hash_key=True, legacy_encoding=False)
+    queue = BinaryAttribute(legacy_encoding=False)
+    notifier_key = BinaryAttribute(legacy_encoding=False)
+    token_id = UnicodeAttribute()
+    status = UnicodeAttribute()
+    bucket = NumberAttribute()
+    changed_at = NumberAttribute()
+    ttl = NumberAttribute(null=True)
+
+    by_bucket = QueuesByBucket()
+    by_token = QueuesByToken()
+
+    @property
+    def ended(self) -> bool:
+        """It counts as if it were not there."""
+        return bool(self.bucket == ENDED)
+
+    def __repr__(self) -> str:
+        return f"FollowedQueue({bytes(self.queue_key).hex()})"
+
+
+def ending(now: int) -> list[Action]:
+    """What gives a queue up at `now`, in UNIX milliseconds."""
+    ttl = now // 1000 + ENDED_SECONDS
+    return [FollowedQueue.bucket.set(ENDED), FollowedQueue.changed_at.set(now), FollowedQueue.ttl.set(ttl)]
+
+
+def bucket_of(server: SmpServer) -> int:
+    """All queues of a server are in one, so that one task has one connection to it."""
+    return sha256(server.encoded).digest()[0] % BUCKETS
+
+
+def queue_of(encoded: bytes) -> SmpQueue:
+    """Undo `SmpQueue.encoded`. Raises `MalformedSimplex`."""
+    reader = Reader(encoded)
+    queue = read_queue(reader)
+    reader.end()
+    return queue
+
+
+def queues_since(bucket: int, changed_at: int = 0) -> Iterator[FollowedQueue]:
+    """Those of the index that were made then or later, as far as it has them, the earliest first."""
+    return FollowedQueue.by_bucket.query(bucket, FollowedQueue.changed_at >= changed_at)
+
+
+def queue_keys_of(token_id: str) -> Iterator[bytes]:
+    """All of a token, as far as the index has them."""
+    return (bytes(row.queue_key) for row in FollowedQueue.by_token.query(token_id))

@@ -1,0 +1,37 @@
+"""What a deployment says of its NTF server, and how whoever runs for it reads that."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, Json
+
+from clarion.networks.settings import NetworkSettings
+from clarion.networks.simplex.addresses import NTF_PORT
+
+type NtfHost = Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$")]
+
+
+class SimplexOptions(BaseModel):
+    """`hosts` are the server's public names, first the one that clients are given; it is reached there at `port`.
+
+    Tokens of Apple are of the configured app called `app`. With `test_provider`, those of a test's stand-in are of it
+    as well. With `allow_loopback`, SMP servers may have an address of this machine's own.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hosts: Annotated[tuple[NtfHost, ...], Field(min_length=1)]
+    app: str
+    port: Annotated[int, Field(gt=0, le=0xFFFF)] = NTF_PORT
+    test_provider: bool = False
+    allow_loopback: bool = False
+
+
+LOCAL_OPTIONS = ("test_provider", "allow_loopback")
+"""Only the emulator's environment takes these."""
+
+
+class SimplexSettings(NetworkSettings):
+    """Of the worker and the NTF server. `ca_file` replaces the public authorities."""
+
+    options: Json[SimplexOptions]
+    ca_file: str | None = None

@@ -1,0 +1,189 @@
+"""An agent's end of the NTF protocol, by the wire format alone: nothing of the product is used here."""
+
+import socket
+import ssl
+from dataclasses import dataclass
+from hashlib import sha256
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.x509 import load_der_x509_certificate
+
+BLOCK = 512
+SECONDS = 60
+
+
+def string(content: bytes) -> bytes:
+    return bytes([len(content)]) + content
+
+
+def large(content: bytes) -> bytes:
+    return len(content).to_bytes(2) + content
+
+
+def padded(content: bytes) -> bytes:
+    return large(content).ljust(BLOCK, b"#")
+
+
+def content_of(block: bytes) -> bytes:
+    return block[2 : 2 + int.from_bytes(block[:2])]
+
+
+def split_string(raw: bytes) -> tuple[bytes, bytes]:
+    return raw[1 : 1 + raw[0]], raw[1 + raw[0] :]
+
+
+def batch(*transmissions: bytes) -> bytes:
+    return padded(bytes([len(transmissions)]) + b"".join(map(large, transmissions)))
+
+
+def transmissions_of(block: bytes) -> list[bytes]:
+    content = content_of(block)
+    count, rest, found = content[0], content[1:], []
+    for _ in range(count):
+        size = int.from_bytes(rest[:2])
+        found.append(rest[2 : 2 + size])
+        rest = rest[2 + size :]
+    assert not rest
+    return found
+
+
+@dataclass(frozen=True)
+class Answer:
+    correlation_id: bytes
+    entity_id: bytes
+    content: bytes
+
+
+def answer_of(transmission: bytes) -> Answer:
+    authorization, rest = split_string(transmission)
+    assert not authorization
+    correlation_id, rest = split_string(rest)
+    entity_id, content = split_string(rest)
+    return Answer(correlation_id, entity_id, content)
+
+
+@dataclass(frozen=True)
+class Hello:
+    lowest: int
+    highest: int
+    session_id: bytes
+    rest: bytes
+
+
+def tls_context(
+    *, alpn: bool = True, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2, ciphers: str | None = None
+) -> ssl.SSLContext:
+    """Of one version: suites of 1.3 can't be chosen here, and those that are preferred are not the server's."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.minimum_version = context.maximum_version = version
+    if alpn:
+        context.set_alpn_protocols(["ntf/1"])
+    if ciphers:
+        context.set_ciphers(ciphers)
+    return context
+
+
+class TlsAgent:
+    """A connection after both hellos. It knows nothing of the server but the fingerprint that it expects."""
+
+    def __init__(
+        self,
+        port: int,
+        *,
+        context: ssl.SSLContext | None = None,
+        expected: bytes | None = None,
+        version: int = 3,
+        receive_bytes: int | None = None,
+    ) -> None:
+        self.socket = _connected(port, context or tls_context(), receive_bytes)
+        try:
+            self._introduce(version, expected)
+        except BaseException:
+            self.close()
+            raise
+
+    def _introduce(self, version: int, expected: bytes | None) -> None:
+        self.chain = [bytes(each) for each in self.socket.get_unverified_chain()]
+        self.identity = sha256(self.chain[1]).digest()
+        self.hello = self._read_hello()
+        self.key = Ed25519PrivateKey.generate()
+        self.socket.sendall(padded(version.to_bytes(2) + string(expected or self.identity)))
+
+    def _read_hello(self) -> Hello:
+        content = content_of(self.read_block())
+        session_id, rest = split_string(content[4:])
+        return Hello(int.from_bytes(content[:2]), int.from_bytes(content[2:4]), session_id, rest)
+
+    @property
+    def binding(self) -> bytes:
+        return self.socket.get_channel_binding("tls-unique") or b""
+
+    def server_key(self) -> bytes:
+        """The raw key of X25519 that the leaf has signed for this session. Raises `InvalidSignature`."""
+        signed = content_of(self.hello.rest)
+        assert signed[:2] == bytes([0x30, len(signed) - 2])
+        info, algorithm, bits = signed[2:46], signed[46:53], signed[53:]
+        assert algorithm == bytes.fromhex("300506032b6570")
+        assert bits[:3] == bytes.fromhex("034100")
+        leaf = load_der_x509_certificate(self.chain[0]).public_key()
+        assert isinstance(leaf, Ed25519PublicKey)
+        leaf.verify(bits[3:], info)
+        return info[12:]
+
+    def read_block(self) -> bytes:
+        """Raises `EOFError` at the end."""
+        read = b""
+        while len(read) < BLOCK:
+            some = self.socket.recv(BLOCK - len(read))
+            if not some:
+                raise EOFError
+            read += some
+        return read
+
+    def transmission(self, command: bytes, *, correlation: bytes, entity: bytes = b"", signs: bool = True) -> bytes:
+        plain = string(correlation) + string(entity) + command
+        signature = self.key.sign(string(self.hello.session_id) + plain) if signs else b""
+        return string(signature) + plain
+
+    def ping(self, correlation: bytes) -> bytes:
+        return self.transmission(b"PING", correlation=correlation, signs=False)
+
+    def send(self, *transmissions: bytes) -> None:
+        self.socket.sendall(batch(*transmissions))
+
+    def answers(self, count: int) -> list[Answer]:
+        """So many, from as many blocks as they come in."""
+        found: list[Answer] = []
+        while len(found) < count:
+            found += map(answer_of, transmissions_of(self.read_block()))
+        return found
+
+    def ask(self, *transmissions: bytes) -> list[Answer]:
+        self.send(*transmissions)
+        return self.answers(len(transmissions))
+
+    def is_closed(self) -> bool:
+        """Waits until it is."""
+        try:
+            while self.socket.recv(BLOCK):
+                pass
+        except (ConnectionError, ssl.SSLError):
+            pass
+        return True
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def _connected(port: int, context: ssl.SSLContext, receive_bytes: int | None) -> ssl.SSLSocket:
+    raw = socket.socket()
+    try:
+        if receive_bytes:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        raw.settimeout(SECONDS)
+        raw.connect(("127.0.0.1", port))
+        return context.wrap_socket(raw)
+    except BaseException:
+        raw.close()
+        raise

@@ -1,0 +1,182 @@
+"""What one agent, or one address, may take of a task."""
+
+import asyncio
+import socket
+import ssl
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clarion.metrics import Metric
+from ntf import bounds
+from ntf.bounds import Pace, Peers, TooManyError
+from ntf.settings import NtfBounds
+from tests.ntf.agent import BLOCK, TlsAgent, batch, tls_context
+from tests.ntf.conftest import PATIENCE, Connect, Running, Serve
+from tests.ntf.handlers import Recording
+
+
+def raw_connection(running: Running) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE)
+
+
+def ends(connection: socket.socket) -> bool:
+    """Waits until the other side has closed."""
+    try:
+        while connection.recv(BLOCK):
+            pass
+    except ConnectionError:
+        pass
+    connection.close()
+    return True
+
+
+async def test_an_address_has_so_many_connections_at_once(serve: Serve, connect: Connect) -> None:
+    running = await serve(connections_per_peer=2)
+    agents = [await connect(running.port), await connect(running.port)]
+    with pytest.raises((ConnectionError, ssl.SSLError, EOFError)):
+        await connect(running.port)
+    assert running.service.counts[Metric.NTF_CONNECTIONS_REFUSED] == 1
+    agents[0].close()
+    await running.until(lambda: running.service.peers.connections == 1)
+    await connect(running.port)
+
+
+async def test_an_address_opens_so_many_connections_in_a_while(serve: Serve, connect: Connect) -> None:
+    running = await serve(connections_per_peer=2, connections_per_second=0.001)
+    for _ in range(2):
+        (await connect(running.port)).close()
+    await running.until(lambda: running.service.peers.connections == 0)
+    with pytest.raises((ConnectionError, ssl.SSLError, EOFError)):
+        await connect(running.port)
+
+
+async def test_a_task_has_so_many_connections_and_so_many_handshakes(serve: Serve, connect: Connect) -> None:
+    few, shy = await serve(connections=1), await serve(handshakes=1)
+    await connect(few.port)
+    silent = raw_connection(shy)
+    await shy.until(lambda: shy.service.peers.handshakes == 1)
+    for running in (few, shy):
+        assert await asyncio.to_thread(ends, raw_connection(running))
+        assert running.service.counts[Metric.NTF_CONNECTIONS_REFUSED] == 1
+    silent.close()
+
+
+async def test_who_says_nothing_or_only_a_part_of_a_hello_is_closed(serve: Serve) -> None:
+    running = await serve(handshake_seconds=0.3)
+    silent, slow = raw_connection(running), await asyncio.to_thread(raw_connection, running)
+    slow.sendall(b"\x16\x03\x01")
+    assert await asyncio.to_thread(ends, silent)
+    assert await asyncio.to_thread(ends, slow)
+    assert running.service.counts[Metric.NTF_HANDSHAKES_FAILED] == 2
+
+
+async def test_who_has_no_hello_after_tls_is_closed(serve: Serve) -> None:
+    running = await serve(handshake_seconds=0.5)
+    raw = await asyncio.to_thread(raw_connection, running)
+    tls = await asyncio.to_thread(tls_context().wrap_socket, raw)
+    assert await asyncio.to_thread(ends, tls)
+
+
+async def test_who_sends_no_whole_block_in_time_is_closed(serve: Serve, connect: Connect) -> None:
+    running = await serve(idle_seconds=0.3)
+    agent = await connect(running.port)
+    agent.socket.sendall(b"x")
+    assert await asyncio.to_thread(agent.is_closed)
+    await running.until(lambda: running.service.peers.connections == 0)
+
+
+async def test_who_takes_no_answers_is_closed(serve: Serve, connect: Connect) -> None:
+    many = 1_000_000
+    running = await serve(
+        write_seconds=0.5, blocks_per_second=many, burst=many, peer_blocks_per_second=many, peer_burst=many
+    )
+    agent = await connect(running.port, receive_bytes=4_096)
+    await asyncio.to_thread(_send_until_refused, agent)
+    await running.until(lambda: running.service.peers.connections == 0)
+
+
+def _send_until_refused(agent: TlsAgent) -> None:
+    """Blocks of empty transmissions, each of which has an error for its answer."""
+    agent.socket.settimeout(PATIENCE)
+    with suppress(OSError):
+        while True:
+            agent.socket.sendall(batch(*[b""] * 240))
+
+
+async def test_who_sends_faster_than_allowed_is_read_later(serve: Serve, connect: Connect) -> None:
+    running = await serve(blocks_per_second=0.001, burst=3, drain_seconds=0.1)
+    agent = await connect(running.port)
+    for number in range(5):
+        agent.send(agent.ping(bytes([number])))
+    assert len(await asyncio.to_thread(agent.answers, 3)) == 3
+    agent.socket.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        await asyncio.to_thread(agent.read_block)
+
+
+async def test_connections_of_one_address_share_its_pace(serve: Serve, connect: Connect) -> None:
+    running = await serve(peer_blocks_per_second=0.001, peer_burst=3, drain_seconds=0.1)
+    agents = [await connect(running.port) for _ in range(4)]
+    for agent in agents:
+        agent.send(agent.ping(b"c"))
+    await running.until(lambda: running.service.counts[Metric.NTF_COMMANDS] == 3)
+    await asyncio.sleep(0.1)
+    assert running.service.counts[Metric.NTF_COMMANDS] == 3
+
+
+async def test_one_agents_commands_leave_others_theirs(serve: Serve, connect: Connect) -> None:
+    running = await serve(handler := Recording(), threads=4, requests_at_once=2)
+    handler.gate.clear()
+    loud, other = await connect(running.port), await connect(running.port)
+    loud.send(*(loud.transmission(b"TCHK", correlation=bytes([n]), entity=bytes([n]), signs=True) for n in range(4)))
+    await running.until(lambda: handler.at_work == 2)
+    other.send(other.transmission(b"TCHK", correlation=b"c", entity=b"e"))
+    await running.until(lambda: handler.at_work == 3)
+    handler.gate.set()
+    assert len(await asyncio.to_thread(other.answers, 1)) == 1
+
+
+@given(
+    steps=st.lists(st.floats(0, 3), min_size=1, max_size=60), per_second=st.floats(0.1, 50), burst=st.integers(1, 20)
+)
+def test_no_span_holds_more_than_the_burst_and_what_the_pace_adds(
+    steps: list[float], per_second: float, burst: int
+) -> None:
+    pace, now, taken = Pace(per_second, burst), 1_000.0, list[float]()
+    for step in steps:
+        now += step
+        if pace.take(now):
+            taken.append(now)
+    for start, first in enumerate(taken):
+        for end in range(start, len(taken)):
+            assert end - start + 1 <= burst + (taken[end] - first) * per_second + 1e-6
+
+
+@given(burst=st.integers(1, 20), extra=st.integers(1, 20))
+def test_who_waits_goes_at_the_pace(burst: int, extra: int) -> None:
+    pace = Pace(2.0, burst)
+    waits = [pace.wait(1_000.0) for _ in range(burst + extra)]
+    assert waits == pytest.approx([0.0] * burst + [number / 2 for number in range(1, extra + 1)])
+
+
+def test_addresses_of_one_network_of_ipv6_are_one_peer() -> None:
+    peers = Peers(NtfBounds(connections_per_peer=1))
+    with peers.connection("2001:db8::1", 1.0), pytest.raises(TooManyError), peers.connection("2001:db8::2", 1.0):
+        pass
+    with peers.connection("2001:db8:0:1::1", 1.0), peers.connection("::ffff:192.0.2.1", 1.0):
+        pass
+
+
+def test_peers_that_are_away_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MOST_PEERS", 10)
+    peers = Peers(NtfBounds())
+    with peers.connection("192.0.2.1", 1.0) as first:
+        for number in range(100):
+            with peers.connection(f"198.51.100.{number}", 1.0):
+                pass
+        assert len(peers) == 10
+        with peers.connection("192.0.2.1", 1.0) as again:
+            assert again is first
