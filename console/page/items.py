@@ -154,9 +154,12 @@ class _Way:
     tracks: Tracks
     size: int = 0
     further: dict[tuple[str, Channel | None], Mark] = field(default_factory=dict)
+    drawn: PageItem | None = None
+    """Until more comes."""
 
     def add(self, record: TracedEvent, size: int) -> bool:
         """Return whether it was new, and is kept whole."""
+        self.drawn = None
         if self.tracks.knows(record) or self.tracks.count < KEPT_STEPS:
             known = self.tracks.count
             self.tracks.add(Found([record], 0))
@@ -170,7 +173,8 @@ class _Way:
         return False
 
     def item(self, key: str) -> PageItem:
-        return _item(key, self.tracks.records, self.further)
+        self.drawn = self.drawn or _item(key, self.tracks.records, self.further)
+        return self.drawn
 
     def report(self, now: datetime) -> Why:
         made = report(self.tracks, None, now - timedelta(hours=1), now)
@@ -199,8 +203,8 @@ def _marks(records: Iterable[TracedEvent], further: Mapping[tuple[str, Channel |
     made: dict[tuple[str, Channel | None], Mark] = {}
     for mark in [*map(_mark, records), *further.values()]:
         before = made.get((mark.word, mark.channel))
-        count = mark.count + (before.count if before else 0)
-        made[mark.word, mark.channel] = (before or mark).model_copy(update={"count": count})
+        summed = before.model_copy(update={"count": before.count + mark.count}) if before else mark
+        made[mark.word, mark.channel] = summed
     return sorted(made.values(), key=lambda mark: (_ORDER[mark.station], mark.at))
 
 

@@ -81,6 +81,15 @@ class LiveTab:
         await self.click(f"#trouble-{trouble}")
         await self.tab.until(f"!document.querySelector('#trouble-{trouble}').disabled")
 
+    async def hide(self, *, hidden: bool) -> None:
+        """As a browser does when another tab is shown instead. Without a screen, Chromium hides none by itself."""
+        await self.tab.evaluate(
+            f"""{{
+                Object.defineProperty(document, "hidden", {{ configurable: true, get: () => {json.dumps(hidden)} }});
+                document.dispatchEvent(new Event("visibilitychange"));
+            }}"""
+        )
+
     async def press(self, key: str) -> None:
         """Of `Tab`, `Enter`, `Escape` and ` `."""
         text = {"Enter": "\r", " ": " "}.get(key, "")

@@ -63,6 +63,7 @@ class MadeUpPage:
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self.reads = 0
         self.why_fails = False
+        self.fault: Exception | None = None
         self._local = local
         self._lines: list[bytes] = []
         self._events = events
@@ -82,6 +83,8 @@ class MadeUpPage:
 
     async def _read(self) -> list[dict[str, Any]] | None:
         self.reads += 1
+        if self.fault:
+            raise self.fault
         lines, self._lines = self._lines, []
         return [item.model_dump(mode="json") for item in self.items.add(lines)] or None
 

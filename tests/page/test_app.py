@@ -122,7 +122,7 @@ async def listen(http: httpx.AsyncClient, stack: AsyncExitStack) -> None:
 
 
 async def test_a_tab_that_takes_nothing_ends_what_is_read_for_it(page: MadeUpPage, address: str) -> None:
-    url, many = httpx.URL(address), [next(trail(number)) for number in range(500)]
+    url = httpx.URL(address)
     with socket.socket() as tab:
         tab.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         tab.connect((url.host, url.port))
@@ -130,7 +130,7 @@ async def test_a_tab_that_takes_nothing_ends_what_is_read_for_it(page: MadeUpPag
         async with asyncio.timeout(PATIENCE_S):
             reads, without = 0, 0
             while without < 10:
-                page.put(many if page.reads != reads else [])
+                page.put(next(trail(500 * page.reads + number)) for number in range(500))
                 without = without + 1 if page.reads == reads else 0
                 reads = page.reads
                 await asyncio.sleep(0.2)

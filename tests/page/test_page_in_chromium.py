@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import batched
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,7 @@ async def test_all_can_be_read_and_nothing_is_cut_off(tab: LiveTab, kind: str, w
 async def test_a_strangers_words_neither_run_nor_widen_the_page(tab: LiveTab, width: int) -> None:
     controls = examples.controls()
     controls["senders"][0]["title"] = controls["troubles"][0]["title"] = controls["phones"][0]["name"] = HOSTILE
+    controls["phones"][0]["network"] = controls["troubles"][0]["answer"] = controls["senders"][0]["button"] = HOSTILE
     alarm = {**examples.ALARM, "name": HOSTILE, "runbook": HOSTILE}
     status = examples.status(alarms=[alarm], tasks=[{"name": HOSTILE, "renewed_seconds": 1}])
     page = MadeUpPage(controls=controls, phones=[examples.push(1, HOSTILE, HOSTILE, reason=None)], status=status)
@@ -179,6 +181,55 @@ async def test_a_panel_whose_steps_cannot_be_read_tries_again(tab: LiveTab) -> N
         await tab.until_text("#why-parts p", "it is tried again")
         page.why_fails = False
         await tab.until_text("#why-parts td", "delivered")
+
+
+async def test_a_hidden_tab_costs_nothing_and_misses_nothing_once_it_is_seen_again(tab: LiveTab) -> None:
+    page = deployed_page()
+    page.put(trail(1))
+    async with opened(tab, page):
+        await tab.until_there(".item")
+        await tab.hide(hidden=True)
+        await tab.until_text("#connection", "paused while hidden")
+        reads = -1
+        while reads != page.reads:
+            reads = page.reads
+            await asyncio.sleep(1)
+        page.put(trail(2))
+        await tab.hide(hidden=False)
+        await tab.tab.until("document.querySelectorAll('.item').length === 2")
+        assert await tab.text("#connection") == "live"
+
+
+async def test_a_reload_loses_nothing(tab: LiveTab) -> None:
+    page, count = deployed_page(), 1_500
+    async with opened(tab, page):
+        for some in batched(range(count), 3, strict=False):
+            for number in some:
+                page.put(trail(number, decision=EnvelopeDecision.UNMATCHED))
+            await asyncio.sleep(0)
+        shown = f"document.querySelector('[data-station=source] .stop')?.textContent === '{count}'"
+        await tab.tab.until(shown)
+        await tab.tab.call("Page.reload")
+        await tab.tab.until("performance.getEntriesByType('navigation')[0]?.type === 'reload'")
+        await tab.tab.until(shown)
+
+
+async def test_a_reading_that_fails_is_said_and_the_page_is_no_longer_wholly_live(tab: LiveTab) -> None:
+    page = deployed_page()
+    async with opened(tab, page):
+        page.fault = ValueError("odd")
+        await tab.until_text("#connection", "live in part")
+        await tab.until_text("#faults", "items cannot be read: ValueError")
+        page.fault = None
+        page.put(trail(1))
+        await tab.until_there(".item")
+        await tab.tab.until("document.querySelector('#connection').textContent === 'live'")
+
+
+async def test_what_of_the_lake_is_not_shown_is_said(tab: LiveTab) -> None:
+    async with opened(tab, MadeUpPage(local=False, lake={"passed_over": 7, "unreadable": 2})):
+        await tab.until_text("#notes", "Only part is shown: 7 files")
+        await tab.until_text("#notes", "2 lines of the lake could not be read")
 
 
 async def test_everything_that_can_be_used_has_a_name(tab: LiveTab) -> None:

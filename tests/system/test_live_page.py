@@ -6,6 +6,7 @@ import pytest
 import pytest_asyncio
 
 from local.live.page import live_page
+from local.live.senders import LONGEST
 from local.system import System
 from tests.local.chromium import headless
 from tests.page.live_tab import LiveTab
@@ -35,6 +36,18 @@ async def test_what_is_sent_by_the_button_is_seen_on_each_phone(tab: LiveTab, se
     await tab.send(sender, text)
     for phone in SENDERS[sender]:
         await tab.until_phone_shows(phone, text)
+
+
+@pytest.mark.parametrize("sender", SENDERS)
+@pytest.mark.parametrize("text", ["x" * LONGEST, "\N{GRINNING FACE}" * (LONGEST // 2)], ids=["letters", "faces"])
+async def test_no_text_ends_a_sender(tab: LiveTab, sender: str, text: str) -> None:
+    """One that the network does not take is refused to who wrote it; the next arrives."""
+    await tab.send(sender, text)
+    await tab.tab.until("!['', 'sending …'].includes(document.querySelector('#send-answer').textContent)")
+    after = f"after {len(text)} by {sender}"
+    await tab.send(sender, after)
+    await tab.until_text("#send-answer", "sent")
+    await tab.until_phone_shows(SENDERS[sender][0], after)
 
 
 async def test_the_steps_of_what_was_sent_are_those_of_why(tab: LiveTab) -> None:
