@@ -6,7 +6,7 @@ sixth of the time of tests that read many rows. Here only the kinds that it name
 
 from typing import Any
 
-from botocore.model import StructureShape
+from moto.core.model import StructureShape
 from moto.core.serialize import ResponseSerializer
 
 MOTOS = ResponseSerializer._serialize_type_structure
@@ -16,7 +16,7 @@ VALUE = "AttributeValue"
 
 def install() -> None:
     """For all of the process."""
-    ResponseSerializer._serialize_type_structure = _serialize  # type: ignore[method-assign]
+    ResponseSerializer._serialize_type_structure = _serialize  # type: ignore[assignment, method-assign]
 
 
 def _serialize(serializer: Any, serialized: Any, value: Any, shape: StructureShape, key: str) -> None:
