@@ -15,7 +15,7 @@ _read: dict[str, Any] = {}
 
 def install() -> None:
     """For all of the process."""
-    JSONFileLoader.load_file = _load_file  # type: ignore[method-assign]
+    JSONFileLoader.load_file = _load_file  # type: ignore[assignment, method-assign]
 
 
 def _load_file(loader: JSONFileLoader, file_path: str) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from clarion.networks import NETWORKS
-from tests import botocore_models, moto_transactions
+from tests import botocore_models, moto_transactions, moto_values
 
 # The gate runs on busy machines and must say the same twice: no deadlines, no dice.
 settings.register_profile("gate", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -18,12 +18,15 @@ settings.load_profile("gate")
 
 botocore_models.install()
 moto_transactions.install()
+moto_values.install()
 
 DEPLOYED = "tests/system/"
 ON_THEIR_OWN = {"tests/system/test_upgrade.py", "tests/system/test_pages.py"}
 """They deploy for themselves, one after the other, beside the others."""
 SYNTHESISED = "tests/infra/"
 """They look at the same templates, which each worker makes once."""
+LONG = ("tests/crash/", SYNTHESISED, "tests/api/test_schemathesis.py")
+"""They take a worker a minute or more, and so come before the many that take seconds."""
 LAST = {"tests/system/test_permissions.py"}
 """They judge what the others have made the deployed stack do."""
 
@@ -31,9 +34,9 @@ LAST = {"tests/system/test_permissions.py"}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first, so that no worker is left alone with it at the end."""
 
-    def place(item: pytest.Item) -> tuple[bool, bool, bool]:
+    def place(item: pytest.Item) -> tuple[bool, ...]:
         file = file_of(item.nodeid)
-        return file not in ON_THEIR_OWN, not file.startswith(DEPLOYED), file in LAST
+        return file not in ON_THEIR_OWN, not file.startswith(DEPLOYED), file in LAST, not file.startswith(LONG)
 
     items.sort(key=place)
 

@@ -1,7 +1,7 @@
 """From the first secrets to the removal of all, by the commands of docs/deploying.md and docs/recovering.md.
 
 They run as they stand on the pages, against a deployment of the test's own; only its stage is another, and what Apple
-gives.
+gives. AWS's command line is started some 150 times: it comes from `tests.warm_aws`.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from local.emulator import ASSEMBLY, ASSETS, ROOT, take_down
 from local.outside import API_SECRET
 from local.system import System, running
 from tests.pages import scripts, section
+from tests.warm_aws import serving
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="module")]
 
@@ -29,6 +30,14 @@ CHAT = topic_of("a chat that outlasts a deployment")
 DEVICE = "d0d0" * 16
 COMMAND_S = 1800
 """Each of their commands is a program of its own, which takes a busy machine a while to start."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def aws() -> Iterator[None]:
+    with serving() as folder, pytest.MonkeyPatch.context() as patch:
+        path = (str(folder), str(Path(sys.executable).parent), os.environ["PATH"])
+        patch.setenv("PATH", os.pathsep.join(path))
+        yield
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -45,8 +54,7 @@ def commands(page: str, heading: str) -> list[str]:
 
 async def run(system: System, script: str, folder: Path = ROOT, **variables: str) -> str:
     """Each command has to succeed."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, **system.deployment.emulator.variables, "PATH": path, **variables}
+    environment = {**os.environ, **system.deployment.emulator.variables, **variables}
     ended = await asyncio.to_thread(_ended, ["/bin/bash", "-euo", "pipefail", "-c", script], folder, environment)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
