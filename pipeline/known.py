@@ -21,7 +21,16 @@ from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.rules import broadcast_if_few
 from pipeline.schemas import SCHEMAS, EventKind
 from pipeline.snapshot_rows import read_days, write_day
-from pipeline.snapshots import GRACE_MS, LATE_FILES_MS, day_of, last_before, made_at, prune, snapshot_days
+from pipeline.snapshots import (
+    GRACE_MS,
+    LATE_FILES_MS,
+    day_of,
+    last_before,
+    made_at,
+    prune,
+    read_snapshot,
+    snapshot_days,
+)
 from pipeline.state import STATES, as_states, last_limits, last_rules, last_subscriptions
 
 MARGIN_MS = 6 * HOUR_MS
@@ -34,6 +43,13 @@ def known(lake: EventLake, kind: EventKind, since: int, now: int) -> DataFrame:
     There may be earlier changes among them, and lines more than once.
     """
     return _states(lake, kind, last_before(lake.root, kind, since - GRACE_MS), now)
+
+
+def known_size(lake: EventLake, kind: EventKind, since: int, now: int) -> int:
+    """The bytes of the files that `known` reads."""
+    base = last_before(lake.root, kind, since - GRACE_MS)
+    snapshot = read_snapshot(lake.root, kind, base) if base else None
+    return sum(file.bytes for file in (*(snapshot.files if snapshot else ()), *_changed(lake, kind, base, now)))
 
 
 def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
@@ -81,9 +97,12 @@ def _rows(lake: EventLake, kind: EventKind, day: Period | None) -> DataFrame:
 
 def _changes(lake: EventLake, kind: EventKind, base: Period | None, until: int) -> DataFrame:
     """What has been compacted since a snapshot was made, of what arrived before `until`; without one, everything."""
-    found = lake.data_files(kind, Period(base.end if base else 0, until))
+    return as_states(lake.read_files(kind, SCHEMAS[kind], _changed(lake, kind, base, until)), kind)
+
+
+def _changed(lake: EventLake, kind: EventKind, base: Period | None, until: int) -> list[DataFile]:
     late = _late_files(lake, kind, base) if base else ()
-    return as_states(lake.read_files(kind, SCHEMAS[kind], [*late, *found]), kind)
+    return [*late, *lake.data_files(kind, Period(base.end if base else 0, until))]
 
 
 def _late_files(lake: EventLake, kind: EventKind, base: Period) -> Iterator[DataFile]:

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -36,6 +37,14 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
 }
+FEW_BYTES = 8 << 20
+"""So much Parquet is read and compared in less time than it takes to compile the code of a plan, and to plan it anew."""
+WITH_FEW = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
 
 
 def session(
@@ -52,3 +61,23 @@ def session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+@contextmanager
+def fitted(spark: SparkSession, size: int) -> Iterator[None]:
+    """Run the plans that are made meanwhile as it suits so many bytes of Parquet: what they find is the same.
+
+    By default Spark plans the rest of a query anew after each of its stages, and compiles each. Where rows are few, half
+    of the work is that.
+    """
+    if size > FEW_BYTES:
+        yield
+        return
+    before = {name: spark.conf.get(name) for name in WITH_FEW}
+    try:
+        for name, value in WITH_FEW.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, known in before.items():
+            spark.conf.set(name, str(known))
