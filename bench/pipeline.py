@@ -44,6 +44,7 @@ from bench.markdown import inserted
 from bench.pipeline_snapshots import RULES_OF_ONE, add_rules
 from bench.processors import processor_seconds
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, decode
+from pipeline.commits import LakeView
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
 from pipeline.lake import EventLake
@@ -242,9 +243,10 @@ def extended(root: str, before: int, after: int, at: int) -> None:
 def reconciled(root: str, period: Period) -> Reconciled:
     """The planted faults are those of the statements that were observed in the period."""
     begun = time.perf_counter()
-    lake = EventLake(session("bench", cores=CORES), root)
+    size = size_of(LakeView(root), period, NOW)
+    lake = EventLake(session("bench", cores=CORES, size=size), root)
     path = f"{root}/{period.start}"
-    with fitted(lake.spark, size_of(lake, period, NOW)):
+    with fitted(lake.spark, size):
         reconcile(lake, period, NOW, TERMS).differences.select(*SAME).write.mode("overwrite").parquet(path)
     took, processor = time.perf_counter() - begun, processor_seconds()
     lake.spark.catalog.clearCache()
@@ -373,7 +375,8 @@ def main() -> int:
     report(found)
     if not wanted.trial:
         write(measured, found)
-    right = all(each.right for each in (*measured.by_statements, *measured.by_rules.values(), measured.cold))
+    judged = (*measured.by_statements, *measured.by_rules.values())
+    right = all(each.right for each in judged) and measured.cold.right
     print(
         f"bench-pipeline: {'; '.join(map(str, found))}; planted faults and nothing else: {'yes' if right else 'NO'}; "
         f"{time.perf_counter() - begun:.0f} s in all"

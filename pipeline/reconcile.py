@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import SKEW
 from pipeline.claims import claims_of, claims_on, earlier_claims, lookback, met, with_traces
+from pipeline.commits import LakeView
 from pipeline.compare import Records, doubts, examined, few, kept, outcomes, shown
 from pipeline.decided import decided_once
 from pipeline.doubt import crowded, shares_of, within
@@ -77,11 +78,11 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_ba
     return Findings(differences, secret.select(*_WHO, "network"), all_claims(records))
 
 
-def size_of(lake: EventLake, period: Period, now: int) -> int:
+def size_of(view: LakeView, period: Period, now: int) -> int:
     """About how many bytes of Parquet a reconciliation reads, by the manifests."""
     since = arrivals(period, now)
-    events = sum(file.bytes for kind in _EVENTS for file in lake.data_files(kind, since))
-    return events + sum(known_size(lake, kind, period.start, now) for kind in STATES)
+    events = sum(file.bytes for kind in _EVENTS for file in view.files(kind, since))
+    return events + sum(known_size(view, kind, period.start, now) for kind in STATES)
 
 
 def recorded(lake: EventLake, period: Period, now: int, claims_back: int, decided_back: int) -> Records:

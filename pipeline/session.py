@@ -45,19 +45,30 @@ WITH_FEW = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "1",
 }
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that runs for seconds: its second compiler and its collector's threads would take as much as all the rest."""
 
 
 def session(
-    name: str, *, cores: int | None = None, shuffles: int | None = None, conf: Mapping[str, str] | None = None
+    name: str,
+    *,
+    cores: int | None = None,
+    shuffles: int | None = None,
+    size: int | None = None,
+    conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """`cores` and `shuffles` (shuffle partitions) are for one machine; there, all cores and two partitions on each."""
+    """`cores` and `shuffles` (shuffle partitions) are for one machine; there, all cores and two partitions on each.
+
+    So is `size`, in bytes of Parquet: all that the session will read, if that is known.
+    """
     builder = SparkSession.builder.appName(name)
     settings = COMMON | dict(conf or {})
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, which then has named the master as well
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(f"local[{cores or '*'}]")
         partitions = shuffles or 2 * (cores or os.cpu_count() or 1)
-        settings = LOCAL | {"spark.sql.shuffle.partitions": str(partitions)} | settings
+        brief = {"spark.driver.extraJavaOptions": BRIEF} if size is not None and size <= FEW_BYTES else {}
+        settings = LOCAL | brief | {"spark.sql.shuffle.partitions": str(partitions)} | settings
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

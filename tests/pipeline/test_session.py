@@ -41,6 +41,6 @@ def test_the_settings_are_put_back_after_an_error(spark: SparkSession) -> None:
 
 def test_the_size_of_a_reconciliation_is_that_of_all_kinds_it_reads(day: EventLake, plan: Plan) -> None:
     found = day.view.manifests(EVER)
-    assert size_of(day, plan.period, NOW) == sum(
+    assert size_of(day.view, plan.period, NOW) == sum(
         file.bytes for kind in EventKind for each in found for file in each.kinds.get(kind, ())
     )
