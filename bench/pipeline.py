@@ -44,13 +44,14 @@ from bench.markdown import inserted
 from bench.pipeline_snapshots import RULES_OF_ONE, add_rules
 from bench.processors import processor_seconds
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, decode
+from pipeline.commits import LakeView
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period
-from pipeline.reconcile import reconcile
+from pipeline.reconcile import reconcile, size_of
 from pipeline.schemas import EventKind
-from pipeline.session import session
+from pipeline.session import fitted, session
 from pipeline.terms import Terms
 from pipeline.verify import verified
 
@@ -118,8 +119,11 @@ class Start(NamedTuple):
 
 
 class Cold(NamedTuple):
+    """`right` as in `Reconciled`."""
+
     floor: Start
     small: Start
+    right: bool
 
 
 class Measured(NamedTuple):
@@ -239,9 +243,11 @@ def extended(root: str, before: int, after: int, at: int) -> None:
 def reconciled(root: str, period: Period) -> Reconciled:
     """The planted faults are those of the statements that were observed in the period."""
     begun = time.perf_counter()
-    lake = EventLake(session("bench", cores=CORES), root)
+    size = size_of(LakeView(root), period, NOW)
+    lake = EventLake(session("bench", cores=CORES, size=size), root)
     path = f"{root}/{period.start}"
-    reconcile(lake, period, NOW, TERMS).differences.select(*SAME).write.mode("overwrite").parquet(path)
+    with fitted(lake.spark, size):
+        reconcile(lake, period, NOW, TERMS).differences.select(*SAME).write.mode("overwrite").parquet(path)
     took, processor = time.perf_counter() - begun, processor_seconds()
     lake.spark.catalog.clearCache()
     observed = lake.read(EventKind.OBSERVED).where(period.has(F.col("observed_at"))).select("receipt").distinct()
@@ -274,7 +280,8 @@ def _unchanged(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
 def cold(root: str, period: Period, turns: int) -> Cold:
     taken = [(on_cores(CORES, floor), on_cores(CORES, reconciled, root, period)) for _ in range(turns)]
     floors, smalls = zip(*taken, strict=True)
-    return Cold(_median(floors), _median([Start(small.seconds, small.processor) for small in smalls]))
+    started = [Start(small.seconds, small.processor) for small in smalls]
+    return Cold(_median(floors), _median(started), all(small.right for small in smalls))
 
 
 def _median(starts: Sequence[Start]) -> Start:
@@ -368,7 +375,8 @@ def main() -> int:
     report(found)
     if not wanted.trial:
         write(measured, found)
-    right = all(each.right for each in (*measured.by_statements, *measured.by_rules.values()))
+    judged = (*measured.by_statements, *measured.by_rules.values())
+    right = all(each.right for each in judged) and measured.cold.right
     print(
         f"bench-pipeline: {'; '.join(map(str, found))}; planted faults and nothing else: {'yes' if right else 'NO'}; "
         f"{time.perf_counter() - begun:.0f} s in all"

@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from pipeline import arguments
+from pipeline.commits import LakeView
 from pipeline.files import exists
 from pipeline.jobs import compact, daily, generate, reconcile, replay, report, retire, watch
 from pipeline.jobs.shared import log
 from pipeline.lake import EventLake
 from pipeline.progress import progress
+from pipeline.reconcile import size_of
 from pipeline.session import session
 
 JOBS: dict[str, Callable[[EventLake, argparse.Namespace], int]] = {
@@ -41,7 +43,8 @@ def main(given: Sequence[str] | None = None) -> int:
         return 1
     started = time.monotonic()
     log(f"{wanted.job} {wanted.period}")
-    spark = session(f"clarion {wanted.job}")
+    size = size_of(LakeView(wanted.lake), wanted.period, wanted.now) if wanted.job == "reconcile" else None
+    spark = session(f"clarion {wanted.job}", size=size)
     try:
         # At a terminal Spark draws a bar.
         with nullcontext() if sys.stderr.isatty() else progress(spark, log):

@@ -118,6 +118,10 @@ class LakeView:
         days = [day for day in self._days if period.has_day(day.removeprefix("day="))]
         return [found for found in chain.from_iterable(map(self._day, days)) if period.has_hour(found.hour)]
 
+    def files(self, kind: str, period: Period) -> list[DataFile]:
+        """Those of a kind that count, in order of their hours."""
+        return [file for found in self.manifests(period) for file in found.kinds.get(kind, ())]
+
     def refresh(self) -> None:
         """From now on, what counts by now."""
         self._days.clear()

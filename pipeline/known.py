@@ -15,13 +15,22 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.commits import DataFile
+from pipeline.commits import DataFile, LakeView
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.rules import broadcast_if_few
 from pipeline.schemas import SCHEMAS, EventKind
 from pipeline.snapshot_rows import read_days, write_day
-from pipeline.snapshots import GRACE_MS, LATE_FILES_MS, day_of, last_before, made_at, prune, snapshot_days
+from pipeline.snapshots import (
+    GRACE_MS,
+    LATE_FILES_MS,
+    day_of,
+    last_before,
+    made_at,
+    prune,
+    read_snapshot,
+    snapshot_days,
+)
 from pipeline.state import STATES, as_states, last_limits, last_rules, last_subscriptions
 
 MARGIN_MS = 6 * HOUR_MS
@@ -34,6 +43,13 @@ def known(lake: EventLake, kind: EventKind, since: int, now: int) -> DataFrame:
     There may be earlier changes among them, and lines more than once.
     """
     return _states(lake, kind, last_before(lake.root, kind, since - GRACE_MS), now)
+
+
+def known_size(view: LakeView, kind: EventKind, since: int, now: int) -> int:
+    """The bytes of the files that `known` reads."""
+    base = last_before(view.root, kind, since - GRACE_MS)
+    snapshot = read_snapshot(view.root, kind, base) if base else None
+    return sum(file.bytes for file in (*(snapshot.files if snapshot else ()), *_changed(view, kind, base, now)))
 
 
 def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
@@ -81,14 +97,17 @@ def _rows(lake: EventLake, kind: EventKind, day: Period | None) -> DataFrame:
 
 def _changes(lake: EventLake, kind: EventKind, base: Period | None, until: int) -> DataFrame:
     """What has been compacted since a snapshot was made, of what arrived before `until`; without one, everything."""
-    found = lake.data_files(kind, Period(base.end if base else 0, until))
-    late = _late_files(lake, kind, base) if base else ()
-    return as_states(lake.read_files(kind, SCHEMAS[kind], [*late, *found]), kind)
+    return as_states(lake.read_files(kind, SCHEMAS[kind], _changed(lake.view, kind, base, until)), kind)
 
 
-def _late_files(lake: EventLake, kind: EventKind, base: Period) -> Iterator[DataFile]:
+def _changed(view: LakeView, kind: EventKind, base: Period | None, until: int) -> list[DataFile]:
+    late = _late_files(view, kind, base) if base else ()
+    return [*late, *view.files(kind, Period(base.end if base else 0, until))]
+
+
+def _late_files(view: LakeView, kind: EventKind, base: Period) -> Iterator[DataFile]:
     """Of the hours before a snapshot's end, those that have changed since; what isn't sealed yet may have."""
-    moment = made_at(lake.root, kind, base) - MARGIN_MS
-    for hour in lake.view.manifests(Period(base.end - LATE_FILES_MS, base.end)):
+    moment = made_at(view.root, kind, base) - MARGIN_MS
+    for hour in view.manifests(Period(base.end - LATE_FILES_MS, base.end)):
         if hour.sealed_at is None or hour.sealed_at > moment:
             yield from hour.kinds.get(kind, ())

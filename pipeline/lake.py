@@ -90,7 +90,7 @@ class EventLake:
         return paths_frame(self.spark, [self.path(each.path) for each in self.data_files(kind, arrived)])
 
     def data_files(self, kind: str, arrived: Period) -> list[DataFile]:
-        return [each for found in self.view.manifests(arrived) for each in found.kinds.get(kind, ())]
+        return self.view.files(kind, arrived)
 
     def plans(self, since: int) -> DataFrame:
         """What `replay` has planned since then to send again, in `PLAN`."""

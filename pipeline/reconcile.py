@@ -20,22 +20,25 @@ from pyspark.sql import functions as F
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import SKEW
 from pipeline.claims import claims_of, claims_on, earlier_claims, lookback, met, with_traces
+from pipeline.commits import LakeView
 from pipeline.compare import Records, doubts, examined, few, kept, outcomes, shown
 from pipeline.decided import decided_once
 from pipeline.doubt import crowded, shares_of, within
 from pipeline.findings import Difference
-from pipeline.known import known
+from pipeline.known import known, known_size
 from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, limit_history
 from pipeline.period import Period, arrivals
 from pipeline.rules import broadcast_if_few, in_force, named
 from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.snapshots import CLAIMED_BACK_MS
+from pipeline.state import STATES
 from pipeline.terms import Terms
 from pipeline.verdicts import as_difference, contradictions
 from pipeline.verify import GONE, verified
 
 _WHO = ("receipt", "subscription_id")
+_EVENTS = (EventKind.OBSERVED, EventKind.ENVELOPE, EventKind.NOTIFICATION, EventKind.PUSH)
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,13 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_ba
     pushes = outcomes(within(records.pushed, doubtful))
     differences = without_repaired(astray.unionByName(lost), pushes, replays(lake, period.start))
     return Findings(differences, secret.select(*_WHO, "network"), all_claims(records))
+
+
+def size_of(view: LakeView, period: Period, now: int) -> int:
+    """About how many bytes of Parquet a reconciliation reads, by the manifests."""
+    since = arrivals(period, now)
+    events = sum(file.bytes for kind in _EVENTS for file in view.files(kind, since))
+    return events + sum(known_size(view, kind, period.start, now) for kind in STATES)
 
 
 def recorded(lake: EventLake, period: Period, now: int, claims_back: int, decided_back: int) -> Records:

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -36,19 +37,58 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
 }
+FEW_BYTES = 8 << 20
+"""So much Parquet is read and compared in less time than it takes to compile the code of a plan, and to plan it anew."""
+WITH_FEW = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that runs for seconds: its second compiler and its collector's threads would take as much as all the rest."""
 
 
 def session(
-    name: str, *, cores: int | None = None, shuffles: int | None = None, conf: Mapping[str, str] | None = None
+    name: str,
+    *,
+    cores: int | None = None,
+    shuffles: int | None = None,
+    size: int | None = None,
+    conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """`cores` and `shuffles` (shuffle partitions) are for one machine; there, all cores and two partitions on each."""
+    """`cores` and `shuffles` (shuffle partitions) are for one machine; there, all cores and two partitions on each.
+
+    So is `size`, in bytes of Parquet: all that the session will read, if that is known.
+    """
     builder = SparkSession.builder.appName(name)
     settings = COMMON | dict(conf or {})
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, which then has named the master as well
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(f"local[{cores or '*'}]")
         partitions = shuffles or 2 * (cores or os.cpu_count() or 1)
-        settings = LOCAL | {"spark.sql.shuffle.partitions": str(partitions)} | settings
+        brief = {"spark.driver.extraJavaOptions": BRIEF} if size is not None and size <= FEW_BYTES else {}
+        settings = LOCAL | brief | {"spark.sql.shuffle.partitions": str(partitions)} | settings
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+@contextmanager
+def fitted(spark: SparkSession, size: int) -> Iterator[None]:
+    """Run the plans that are made meanwhile as it suits so many bytes of Parquet: what they find is the same.
+
+    By default Spark plans the rest of a query anew after each of its stages, and compiles each. Where rows are few, half
+    of the work is that.
+    """
+    if size > FEW_BYTES:
+        yield
+        return
+    before = {name: spark.conf.get(name) for name in WITH_FEW}
+    try:
+        for name, value in WITH_FEW.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, known in before.items():
+            spark.conf.set(name, str(known))

@@ -29,8 +29,9 @@ from pipeline.compact import compact
 from pipeline.findings import REPAIRABLE, Difference
 from pipeline.lake import EventLake, named
 from pipeline.period import DAY_MS, HOUR_MS, Period, arrivals, hour_path, hour_start, instant_text
-from pipeline.reconcile import reconcile
+from pipeline.reconcile import reconcile, size_of
 from pipeline.schemas import DIFFERENCE, EventKind
+from pipeline.session import fitted
 from pipeline.snapshots import day_of
 from pipeline.terms import Terms
 
@@ -159,7 +160,8 @@ class Watch:
         # Each hour is committed by itself, so that a batch that was cut off goes on after those that are.
         for hour in uncompacted(span, period):
             compact(self.lake, hour, span.end)
-        emit(self.lake, losses(self.lake, period, span.end, self.terms), span.end)
+        with fitted(self.lake.spark, size_of(self.lake.view, period, span.end)):
+            emit(self.lake, losses(self.lake, period, span.end, self.terms), span.end)
         left_before = period.start if is_after_pause(span) else None
         self.report(found(self.lake, span.end)._replace(left_before=left_before))
 

@@ -10,11 +10,17 @@ from pipeline.jobs.shared import log, name_incomplete, reconciled, strict, terms
 from pipeline.judged import tables_of
 from pipeline.lake import EventLake, differences_name
 from pipeline.period import Period, arrivals, instant_text
-from pipeline.reconcile import Findings
+from pipeline.reconcile import Findings, size_of
 from pipeline.schemas import DIFFERENCE
+from pipeline.session import fitted
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
+    with fitted(lake.spark, size_of(lake.view, wanted.period, wanted.now)):
+        return _run(lake, wanted)
+
+
+def _run(lake: EventLake, wanted: argparse.Namespace) -> int:
     incomplete = name_incomplete(lake, wanted)
     findings = reconciled(lake, wanted)
     secret = Counter({row["network"]: row["count"] for row in findings.unjudged.groupBy("network").count().collect()})
