@@ -22,6 +22,7 @@ from local.simplex.agent_state import AgentMode, AgentQueue, AgentState
 from local.simplex.phone import SimplexPhone, has
 from local.simplex.pushes import AgentNotification
 from local.simplex.smp_server import StandInSmpServer
+from local.simplex.stream import SimplexAddress
 from local.system import PATIENCE, System
 
 _PUSHED = {"delivered", "coalesced"}
@@ -35,6 +36,8 @@ class SimplexUser:
     system: System
     phone: SimplexPhone
     smp: StandInSmpServer
+    address: SimplexAddress
+    """Of the notification server."""
 
     @property
     def agent(self) -> Agent:
@@ -74,13 +77,15 @@ class SimplexUser:
 
 
 @asynccontextmanager
-async def simplex_user(system: System, device_token: str, smp: int = 0) -> AsyncIterator[SimplexUser]:
-    """One whose app has just been installed."""
+async def simplex_user(
+    system: System, device_token: str, *, smp: int = 0, version: int = 3
+) -> AsyncIterator[SimplexUser]:
+    """One whose app has just been installed; `version` is the newest of NTF that it speaks."""
     address = await asyncio.to_thread(system.simplex.address, system.deployment)
     with TemporaryDirectory() as folder:
-        async with Agent(AgentState.loaded(Path(folder) / "agent.json"), address) as agent:
+        async with Agent(AgentState.loaded(Path(folder) / "agent.json"), address, version=version) as agent:
             phone = SimplexPhone(agent, system.apns.received, device_token)
-            yield SimplexUser(system, phone, system.simplex.smp[smp])
+            yield SimplexUser(system, phone, system.simplex.smp[smp], address)
 
 
 async def two_queues(system: System, _: Cast) -> Outcome:

@@ -310,6 +310,7 @@ def task_variables(
         "late_events_queue_url": outputs.late_events_queue_url,
         "table_prefix": outputs.table_prefix,
         "health_port": str(health_port),
+        "secrets": json.dumps(_ingest_secrets(outputs.table_prefix)),
         **{name: _without(_missing(networks), value) for name, value in followed.items()},
     }
     known = set(settings)
@@ -319,6 +320,11 @@ def task_variables(
         **as_role(emulator, outputs.ingest_role_arn),
         **{f"{PREFIX}{name.upper()}": value for name, value in settings.items() if name in known},
     }
+
+
+def _ingest_secrets(prefix: str) -> dict[str, str]:
+    """The ids of those that sources read, by their bare names."""
+    return {each: f"{prefix}{each}" for name in EMULATOR.networks for each in network(name).needs.ingest_secrets}
 
 
 def _missing(networks: Collection[str]) -> set[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from clarion.networks import Command
 from ingest.counts import Counts
 from ingest.intake import Intake
+from ingest.lease.leases import Leases
 from ingest.lease.progress import SourceProgress
 from ingest.memory.initial_replay import InitialReplay, Replay
 from ingest.sources.feed import Feed
@@ -15,7 +16,8 @@ from ingest.sources.feed import Feed
 class Downstream:
     """`expected` is how many envelopes of its network a complete replay should show, as far as we know.
 
-    `is_crowded`: whether so much is remembered that a replay should say what of it can be forgotten.
+    `is_crowded`: whether so much is remembered that a replay should say what of it can be forgotten. `leases`: the tasks at
+    work, for a source that divides its own work among them.
     `live_through`: when the tasks that were at work before were last live, in UNIX milliseconds; 0 if that is unknown.
     """
 
@@ -27,6 +29,7 @@ class Downstream:
     expected: int
     live_through: int
     is_crowded: Callable[[], bool]
+    leases: Leases
 
     def begin(self, *, initial: bool, since: int) -> Replay:
         """A subscription begins, with a replay: see `InitialReplay.begin`."""

@@ -6,6 +6,7 @@
            ├─ its node's time is wrong ──────────▶ let go, and not remembered
            ├─ replayed at the first start ───────▶ let go, see `initial_replay`
            ├─ screened out by its source ────────▶ let go
+           ├─ shown to this task alone ──────────▶ outbox, whosever shard it is of
            ├─ a candidate ───────────────────────▶ outbox
            └─ no rule names it ──▶ unmatched ─┬──▶ outbox, if a rule does by then, or without space if it is genuine
                                               └──▶ let go
@@ -191,7 +192,7 @@ class Intake:
         if self._seen.refresh(fingerprint):
             self._skip(fingerprint, raw, reception)
             return True
-        if self._shards.owns(fingerprint):
+        if reception.feed.exclusive or self._shards.owns(fingerprint):
             return False
         if self._standby.show_again(fingerprint, reception):
             self._counts[Metric.ENVELOPES_SKIPPED] += 1
@@ -226,7 +227,11 @@ class Intake:
             if since is not None:
                 self._replayed.add(fingerprint, Observation(observed_at, since))
             keys = [of_key(key) for key in envelope.keys]
-            self._sort(Arrival(observed_at, fingerprint, keys, feed.network, raw, feed.number, since))
+            arrival = Arrival(observed_at, fingerprint, keys, feed.network, raw, feed.number, since)
+            if feed.exclusive:
+                self._forward_candidate(arrival)
+            else:
+                self._sort(arrival)
 
     def _remember(self, fingerprint: Fingerprint, envelope: Envelope, source: int) -> bool:
         """Whether to go on with it: beyond the source's share, only with what is genuine, as far as that can be known."""

@@ -47,6 +47,7 @@ class IngestSettings(EventSettings):
     `nodes`: their addresses, by network: all of a network's are followed at once.
     `node_budgets`: in place of the networks' own.
     `options`: what the deployment says of networks that ask for it, by network.
+    `secrets`: the ids of what networks have ingest read, by their names.
     `ca_file`: replaces the public authorities that vouch for nodes that are reached by TLS.
     `command_queues`: by the name of each network with a function of its own, the URL of that function's queue.
     `state_bucket`, `state_prefix`: where the record of seen envelopes is kept; by default in the oversize bucket.
@@ -81,6 +82,7 @@ class IngestSettings(EventSettings):
     nodes: Annotated[Mapping[str, tuple[str, ...]], BeforeValidator(_mapped)] = Field(default_factory=dict)
     node_budgets: Annotated[Mapping[str, NodeBudget], BeforeValidator(_mapped)] = Field(default_factory=dict)
     options: Annotated[Mapping[str, Mapping[str, object]], BeforeValidator(_mapped)] = Field(default_factory=dict)
+    secrets: Annotated[Mapping[str, str], BeforeValidator(_mapped)] = Field(default_factory=dict)
     ca_file: str | None = None
     command_queues: Annotated[Mapping[str, str], BeforeValidator(_mapped)] = Field(default_factory=dict)
     table_prefix: str = ""

@@ -31,6 +31,8 @@ from ingest.sources import FollowedSources
 from ingest.sources.replays import Replays
 
 LOOKING_SECONDS = 0.25
+LEAVING_SECONDS = 10.0
+"""For sources that leave in good order."""
 DRAIN_SECONDS = 20.0
 CONNECTING_SECONDS = 60.0
 THREADS = QUEUE_IN_FLIGHT + LAKE_IN_FLIGHT + 8
@@ -121,6 +123,8 @@ class Task:
             await stop.wait()
             for task in others:
                 task.cancel()
+            # What is read from whom nobody else can follow meanwhile has yet to be sent.
+            await asyncio.wait(others, timeout=LEAVING_SECONDS)
             await self._drain()
             for task in last:
                 task.cancel()

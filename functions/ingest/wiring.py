@@ -195,6 +195,7 @@ class _Wiring:
                 expected=self._seen.count_of(network(feed.network).number),
                 live_through=self._leases.all_delivered_through,
                 is_crowded=lambda: self._seen.crowded,
+                leases=self._leases,
             )
             for feed in self._feeds
         ]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 from local.command_line import operate
@@ -34,4 +35,10 @@ class SimplexNetwork:
 
     def address(self, deployment: EmulatedDeployment) -> SimplexAddress:
         """As an operator prints it for users."""
-        return SimplexAddress.parsed(operate(deployment.emulator, "simplex", "address")["address"])
+        return _address(deployment, str(self.port))
+
+
+@cache
+def _address(deployment: EmulatedDeployment, port: str) -> SimplexAddress:
+    printed = operate(deployment.emulator, "simplex", "address", _HERE, "--port", port)
+    return SimplexAddress.parsed(printed["address"])

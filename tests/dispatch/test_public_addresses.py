@@ -7,8 +7,8 @@ import pytest
 
 from clarion.providers import public_addresses
 from clarion.providers.public_addresses import open_public_socket
-from clarion.public_addresses import is_public
 from clarion.providers.transport import Answer, Fault, Request, Transport
+from clarion.public_addresses import is_public
 from local import http2, tls
 from local.http2 import Http2Server, Response
 

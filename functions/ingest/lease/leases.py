@@ -9,7 +9,7 @@ See docs/decisions/0012-shards.md.
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from clarion.clock import now_ms
@@ -35,6 +35,8 @@ class Leases:
         self._seconds = seconds
         self._clock = clock
         self._seen: dict[str, _Seen] = {}
+        self.holders: Mapping[str, str] = {}
+        """Who has which part (`ingest.lease.parts`), as the table said last."""
         self._connected_at = self._left_at = float("-inf")
         self._left_through = self._networks = 0
         self._joined = False
@@ -101,8 +103,9 @@ class Leases:
         row.save()
 
     def _look(self) -> None:
-        rows = {row.name: row for row in Lease.scan(consistent_read=True)}
-        self._seen = {name: self._see(row) for name, row in rows.items()}
+        rows = list(Lease.scan(consistent_read=True))
+        self._seen = {row.name: self._see(row) for row in rows if row.holder is None}
+        self.holders = {row.name: row.holder for row in rows if row.holder is not None}
 
     def _see(self, row: Lease) -> _Seen:
         ahead_ms = int(row.version) - now_ms()

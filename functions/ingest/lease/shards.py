@@ -52,8 +52,13 @@ def owners_of(tasks: frozenset[str]) -> tuple[str | None, ...]:
 
     By rendezvous hashing: https://en.wikipedia.org/wiki/Rendezvous_hashing
     """
-    return tuple(max(tasks, key=lambda task: _score(task, shard), default=None) for shard in range(SHARDS))
+    return tuple(candidate_for(str(shard), tasks) for shard in range(SHARDS))
 
 
-def _score(task: str, shard: int) -> bytes:
-    return blake2b(f"{task}/{shard}".encode(), digest_size=_SCORE_BYTES).digest()
+def candidate_for(part: str, tasks: Collection[str]) -> str | None:
+    """The one of `tasks` that should do this part of the work; None if there are none."""
+    return max(tasks, key=lambda task: _score(task, part), default=None)
+
+
+def _score(task: str, part: str) -> bytes:
+    return blake2b(f"{task}/{part}".encode(), digest_size=_SCORE_BYTES).digest()

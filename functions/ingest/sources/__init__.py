@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from clarion.metrics import Metric
-from clarion.networks import STATEMENTS, WALLETCONNECT, XMTP
+from clarion.networks import SIMPLEX, STATEMENTS, WALLETCONNECT, XMTP
 from ingest.counts import Counts
 from ingest.faults import traces
 
@@ -32,6 +32,7 @@ SOURCES = {
     STATEMENTS: "ingest.sources.statements.source",
     XMTP: "ingest.sources.xmtp.source",
     WALLETCONNECT: "ingest.sources.walletconnect.source",
+    SIMPLEX: "ingest.sources.simplex.source",
 }
 """By a network's name, the module whose `SOURCE_SPEC` says how its sources are followed."""
 FAILED_SECONDS = 10.0
@@ -95,6 +96,9 @@ class SourceSpec(NamedTuple):
     is_timely: "Callable[[Envelope, int], bool] | None" = None
     """Whether the time that a node gave an envelope fits with ours, in UNIX milliseconds. If not, the node is at fault: the
     envelope is counted and not remembered, so that another node may still show it with its true time."""
+    exclusive: bool = False
+    """Whether what it shows is shown to this task alone, and only for what rules ask for: so all of that is forwarded,
+    whosever shard it is of."""
 
 
 def source_spec(network: str) -> SourceSpec:

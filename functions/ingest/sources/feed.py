@@ -18,6 +18,7 @@ class Feed:
         self.network = network
         self.network_number = bytes([find_network(network).number])
         self.identify, self.screen, self.is_timely = spec.identify, spec.screen, spec.is_timely
+        self.exclusive = spec.exclusive
         self.turn = Turn()
         self._shown = self._malformed = 0
 

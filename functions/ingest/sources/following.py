@@ -7,7 +7,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Never
 
 from clarion.metrics import Metric
@@ -51,3 +51,13 @@ async def _listen_once(name: str, downstream: Downstream, listen: Callable[[], A
         log.error("internal error", extra={"node": name, "errors": traces(error)})  # noqa: TRY400 - its text may quote secrets
         return FAULTY_PAUSE
     return None
+
+
+async def run_together(*works: Coroutine[object, object, None]) -> None:
+    """Until one of them fails, whose error is raised."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for work in works:
+                tasks.create_task(work)
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None

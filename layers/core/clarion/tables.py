@@ -197,7 +197,7 @@ class Lease(Model):
     """Says that the task called `name` is at work, for as long as it goes on raising `version`, the time in UNIX ms.
 
     It is connected to sources of so many `networks`. One that has `ended` has handed over. All that it was shown before
-    `delivered_through`, of its own shards, has been delivered.
+    `delivered_through`, of its own shards, has been delivered. A row with a `holder` is a `PartLease`.
     """
 
     class Meta:
@@ -209,6 +209,21 @@ class Lease(Model):
     networks = NumberAttribute(default=0)
     ended = BooleanAttribute(default=False)
     ttl = NumberAttribute()
+    holder = UnicodeAttribute(null=True)
+
+
+class PartLease(Model):
+    """In the table of leases: the task called `holder` does the part of the work called `name`, as long as it is at work.
+
+    `version` is when it began to, in UNIX milliseconds. A part's name holds a slash, and no task's does.
+    """
+
+    class Meta:
+        table_name = "leases"
+
+    name = UnicodeAttribute(hash_key=True)
+    holder = UnicodeAttribute()
+    version = NumberAttribute()
 
 
 class Quota(Model):
@@ -272,7 +287,8 @@ def bind(prefix: str, *, pool: int = 10, seconds: float | None = None, own: Sequ
     # Made now: pynamodb has a session for each thread, and another thread's would not be the prepared one.
     _ = connection.client
     bound = set[str]()
-    for model in (*MODELS, *own):
+    models: tuple[type[Model], ...] = (*MODELS, PartLease, *own)
+    for model in models:
         model.Meta.table_name = table_name(prefix, model)
         table = model._get_connection()  # noqa: SLF001 - pynamodb offers no public way to it
         if model.Meta.table_name not in bound:

@@ -15,6 +15,7 @@ from ingest.delivery.outgoing import Outgoing
 from ingest.downstream import Downstream
 from ingest.filter.candidates import CandidateFilter
 from ingest.intake import Intake
+from ingest.lease.leases import Leases
 from ingest.lease.progress import DeliveryProgress
 from ingest.memory.initial_replay import InitialReplay
 from ingest.memory.seen import SeenEnvelopes
@@ -149,6 +150,7 @@ def downstream(counts: Counts, outbox: Outbox[Outgoing]) -> Downstream:
         expected=0,
         live_through=0,
         is_crowded=lambda: False,
+        leases=Leases("me", 1.0),
     )
 
 

@@ -1,6 +1,6 @@
 """A session with an SMP server, from its TLS handshake to the point where queues can be subscribed to.
 
-    TLS ──▶ its chain has the identity that the agent named, whose leaf it has signed ──▶ hello ──▶ our hello
+TLS ──▶ its chain has the identity that the agent named, whose leaf it has signed ──▶ hello ──▶ our hello
 """
 
 from dataclasses import dataclass, field

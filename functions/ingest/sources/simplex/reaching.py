@@ -17,7 +17,7 @@ from ssl import SSLContext
 
 from clarion.networks.simplex.addresses import SmpServer
 from clarion.public_addresses import is_public
-from ingest.sources import SourceFault, SourceLost
+from ingest.sources import SourceLost
 from ingest.sources.simplex.greeting import SmpConnection, greet
 from ingest.sources.simplex.tls import TlsStream
 

@@ -1,28 +1,29 @@
 """One session with an SMP server: all of its queues are subscribed to, and what it shows is handed on.
 
-    waiting queues ──signed, in a thread──▶ NSUB … ──▶ server ──┬─ OK, ERR ──▶ answered
-                                               PING ──▶         ├─ NMSG ─────▶ arrived
-                                                                └─ END, DELD ▶ ended
+waiting queues ──signed, in a thread──▶ NSUB … ──▶ server ──┬─ OK, ERR ──▶ answered
+                                           PING ──▶         ├─ NMSG ─────▶ arrived
+                                                            └─ END, DELD ▶ ended
 """
 
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
+from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.blocks import SMP_BLOCK_BYTES, batch_blocks
 from clarion.networks.simplex.credentials import NONCE_BYTES, SigningKey
 from clarion.networks.simplex.encoding import MalformedSimplex
 from clarion.networks.simplex.errors import ErrorType
-from clarion.networks.simplex.smp import MessageArrived, SmpSignal, SmpTransmission, ping, read_block, subscribe
+from clarion.networks.simplex.smp import SmpSignal, SmpTransmission, ping, read_block, subscribe
 from ingest.sources import SourceFault, SourceLost
 from ingest.sources.following import run_together
 from ingest.sources.simplex.greeting import SmpConnection
 from ingest.sources.simplex.pace import ReadingPace
-from ingest.sources.simplex.queues import FollowedQueue, ServerQueues
+from ingest.sources.simplex.queues import ServerQueues, WatchedQueue
 
 BATCH = 135
 """NSUB in one block."""
@@ -31,7 +32,7 @@ _MOST_ASKED = 4 * BATCH
 _SIGNING = ThreadPoolExecutor(1, "signing")
 """Of its own: the threads that send to AWS have no time to sign."""
 
-type OpenKey = Callable[[FollowedQueue], SigningKey]
+type OpenKey = Callable[[WatchedQueue], SigningKey]
 """The notifier's key of a queue. Raises `UnreadableKey`."""
 
 
@@ -51,16 +52,16 @@ class SmpTimes:
 class SessionListener(Protocol):
     """What follows from what a server says."""
 
-    def answered(self, queue: FollowedQueue, error: ErrorType | None) -> None:
+    def answered(self, queue: WatchedQueue, error: ErrorType | None) -> None:
         """To its subscription; None if it is subscribed to."""
 
-    def ended(self, queue: FollowedQueue, signal: SmpSignal) -> None:
+    def ended(self, queue: WatchedQueue, signal: SmpSignal) -> None:
         """Another session has it, or it was deleted."""
 
-    def unreadable(self, queue: FollowedQueue) -> None:
+    def unreadable(self, queue: WatchedQueue) -> None:
         """Its key can't be read."""
 
-    async def arrived(self, messages: Sequence[tuple[FollowedQueue, MessageArrived]]) -> None: ...
+    async def arrived(self, messages: Sequence[tuple[WatchedQueue, MessageArrived]]) -> None: ...
 
 
 class SmpSession:
@@ -78,7 +79,7 @@ class SmpSession:
         self._open_key = open_key
         self._times = times
         self._pace = ReadingPace(lambda: len(queues))
-        self._asked: dict[bytes, tuple[FollowedQueue, float]] = {}
+        self._asked: dict[bytes, tuple[WatchedQueue, float]] = {}
         """By correlation id: for which queue, and when. The oldest comes first."""
         self._has_space = asyncio.Event()
         self._heard_at = time.monotonic()
@@ -104,10 +105,10 @@ class SmpSession:
             for block in batch_blocks([one.signed for one in asked if one.signed], SMP_BLOCK_BYTES):
                 await self._connection.write(block)
 
-    def _sign(self, queues: Sequence[FollowedQueue]) -> "list[_Asked]":
+    def _sign(self, queues: Sequence[WatchedQueue]) -> "list[_Asked]":
         return [self._signed(queue) for queue in queues]
 
-    def _signed(self, queue: FollowedQueue) -> "_Asked":
+    def _signed(self, queue: WatchedQueue) -> "_Asked":
         number = os.urandom(NONCE_BYTES)
         session = self._connection
         try:
@@ -147,7 +148,7 @@ class SmpSession:
             await self._pace.spend(len(transmissions))
 
     async def _take(self, transmissions: Sequence[SmpTransmission]) -> None:
-        messages: list[tuple[FollowedQueue, MessageArrived]] = []
+        messages: list[tuple[WatchedQueue, MessageArrived]] = []
         for transmission in transmissions:
             if isinstance(transmission.content, MessageArrived):
                 if queue := self._queues.get(transmission.notifier_id):
@@ -174,7 +175,5 @@ class _Asked:
     """A subscription that is asked for; `signed` is empty if it can't be."""
 
     id: bytes
-    queue: FollowedQueue
+    queue: WatchedQueue
     signed: bytes
-
-

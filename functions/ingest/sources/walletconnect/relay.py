@@ -12,7 +12,6 @@ the relay has it, and is acknowledged unread.
 import asyncio
 import logging
 import re
-from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
 from ssl import SSLContext
@@ -27,7 +26,7 @@ from clarion.networks.walletconnect.relay_identity import subscriber_key
 from clarion.networks.walletconnect.tags import WALLET_TAGS
 from ingest.downstream import Downstream
 from ingest.sources import SourceLost
-from ingest.sources.following import follow_with_backoff
+from ingest.sources.following import follow_with_backoff, run_together
 from ingest.sources.walletconnect.recent_messages import RecentMessages
 from ingest.sources.walletconnect.session import RelaySession, connect
 from ingest.sources.walletconnect.topic_subscriptions import TopicSubscriptions
@@ -91,7 +90,7 @@ class FollowedRelay:
             try:
                 async with limit:
                     take = partial(self._take, session)
-                    await _run_together(
+                    await run_together(
                         session.read_all(take), session.write_all(), self._follow_topics(session, self._client)
                     )
             except TimeoutError:
@@ -150,13 +149,3 @@ class FollowedRelay:
 
 def _is_sound(message: RelayMessage) -> bool:
     return _TOPIC.fullmatch(message.topic) is not None and len(message.message) <= _MESSAGE_BYTES
-
-
-async def _run_together(*works: Coroutine[object, object, None]) -> None:
-    """Until one of them fails, whose error is raised."""
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for work in works:
-                tasks.create_task(work)
-    except ExceptionGroup as group:
-        raise group.exceptions[0] from None

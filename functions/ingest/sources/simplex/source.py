@@ -1,0 +1,215 @@
+"""How the SMP servers of all queues are followed: bucket by bucket, each by the one task that holds its part lease.
+
+another task should have it, or this one ends: its servers are left ──▶ all that they sent is taken in ──▶ released
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+import boto3
+
+from clarion.clock import now_ms
+from clarion.faults import AWS_ERRORS, describe
+from clarion.metrics import Metric
+from clarion.networks import SIMPLEX
+from clarion.networks.simplex.credentials import SigningKey, private_key
+from clarion.networks.simplex.encoding import MalformedSimplex
+from clarion.networks.simplex.needs import STORAGE_KEY
+from clarion.networks.simplex.queues import BUCKETS, ENDED, FollowedQueue, queues_since
+from clarion.networks.simplex.settings import SimplexOptions
+from clarion.networks.simplex.storage_key import StorageKey, UnopenableError
+from clarion.secrets import Secret, SecretError, SharedSecret
+from clarion.tables import table_name
+from ingest.downstream import Downstream
+from ingest.faults import traces
+from ingest.lease.parts import PartLeases
+from ingest.settings import RENEWALS, IngestSettings
+from ingest.sources import SourceSpec
+from ingest.sources.simplex.bucket import FollowedBucket
+from ingest.sources.simplex.queues import WatchedQueue
+from ingest.sources.simplex.reaching import Reaching
+from ingest.sources.simplex.server import ServerSurroundings
+from ingest.sources.simplex.session import OpenKey, SmpTimes, UnreadableKey
+from ingest.sources.simplex.tls import client_context
+
+MOST_CONNECTIONS = 1_000
+"""Each takes some 100 KiB. What is beyond that waits until one is lost."""
+_ENDED_SECONDS = 15.0
+"""Between two readings of what was given up: what its servers still show matches no rule."""
+_ENDED_OVERLAP_MS = 60_000
+_RETRY_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class SmpServers:
+    """All of them, as one source."""
+
+    name = SIMPLEX
+    replays = None
+    remaining = 0
+
+    def __init__(
+        self,
+        downstream: Downstream,
+        parts: PartLeases,
+        open_key: Callable[[], OpenKey],
+        surroundings: Callable[[OpenKey], ServerSurroundings],
+        look_seconds: float,
+    ) -> None:
+        """`open_key` blocks, and raises `AWS_ERRORS` or `SecretError`. Who has which bucket is looked at so often."""
+        self.sources = (self,)
+        self._downstream = downstream
+        self._parts = parts
+        self._open_key = open_key
+        self._make_surroundings = surroundings
+        self._look_seconds = look_seconds
+        self._surroundings: ServerSurroundings | None = None
+        self._buckets: dict[str, FollowedBucket] = {}
+        self._following: dict[str, asyncio.Task[None]] = {}
+        self._ended_since = 0
+
+    @property
+    def connected(self) -> bool:
+        """Whether it reads its queues. Servers out of reach are as their users have chosen them, and no fault of ours."""
+        return self._surroundings is not None and all(bucket.fresh for bucket in self._buckets.values())
+
+    async def follow(self) -> None:
+        try:
+            self._surroundings = self._make_surroundings(await self._read_key())
+            self._downstream.progress.replayed()
+            await asyncio.gather(self._divide_forever(), self._forget_ended_forever())
+        finally:
+            await asyncio.gather(*map(self._hand_over, tuple(self._buckets)))
+            self._surroundings = None
+
+    async def _read_key(self) -> OpenKey:
+        while True:
+            try:
+                return await asyncio.to_thread(self._open_key)
+            except (*AWS_ERRORS, SecretError) as error:
+                log.warning("storage key not read", extra={"error": describe(error)})
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _divide_forever(self) -> None:
+        while True:
+            try:
+                await self._divide()
+            except AWS_ERRORS as error:
+                log.warning("parts not divided", extra={"error": describe(error)})
+            if self.connected:
+                self._downstream.progress.answered(now_ms())
+            await asyncio.sleep(self._look_seconds)
+
+    async def _divide(self) -> None:
+        for name in self._parts.doubtful():
+            await self._parts.hold(name)
+        for name in self._following.keys() - self._parts.mine:
+            await self._stop(name)
+        await asyncio.gather(*map(self._hand_over, self._parts.surplus()))
+        for name in list(self._parts.due()):
+            if await self._parts.acquire(name):
+                self._start(name)
+
+    def _start(self, name: str) -> None:
+        assert self._surroundings is not None  # noqa: S101 - `follow` has made it
+        bucket = FollowedBucket(bucket_number(name), self._surroundings, lambda: self._parts.hold(name))
+        self._buckets[name] = bucket
+        self._following[name] = asyncio.create_task(self._keep_following(bucket))
+
+    async def _keep_following(self, bucket: FollowedBucket) -> None:
+        while True:
+            try:
+                await bucket.follow()
+            except Exception as error:  # noqa: BLE001 - a bug must not end what nobody else does
+                self._downstream.counts[Metric.INTERNAL_ERRORS] += 1
+                log.error("internal error", extra={"errors": traces(error)})  # noqa: TRY400 - its text may quote secrets
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _stop(self, name: str) -> None:
+        """All that its servers have sent is taken in."""
+        if following := self._following.pop(name, None):
+            following.cancel()
+            await asyncio.wait([following])
+        self._buckets.pop(name, None)
+
+    async def _hand_over(self, name: str) -> None:
+        await self._stop(name)
+        try:
+            await self._parts.release(name)
+        except AWS_ERRORS as error:
+            log.warning("part not released", extra={"error": describe(error)})
+
+    async def _forget_ended_forever(self) -> None:
+        while True:
+            began = now_ms()
+            try:
+                ended = await asyncio.to_thread(_ended_since, self._ended_since)
+            except AWS_ERRORS as error:
+                log.warning("ended queues not read", extra={"error": describe(error)})
+            else:
+                self._ended_since = began - _ENDED_OVERLAP_MS
+                for key in ended:
+                    for bucket in self._buckets.values():
+                        bucket.forget(key)
+            await asyncio.sleep(_ENDED_SECONDS)
+
+
+def bucket_number(name: str) -> int:
+    return int(name.partition("/")[2])
+
+
+def bucket_names() -> list[str]:
+    return [f"{SIMPLEX}/{bucket}" for bucket in range(BUCKETS)]
+
+
+def open_servers(settings: IngestSettings, downstreams: Sequence[Downstream]) -> SmpServers:
+    """Raise `pydantic.ValidationError` without the network's options, `KeyError` without the id of its secret."""
+    FollowedQueue.Meta.table_name = table_name(settings.table_prefix, FollowedQueue)
+    options = SimplexOptions.model_validate(settings.options.get(SIMPLEX, {}))
+    (downstream,) = downstreams
+    secret_id = settings.secrets[STORAGE_KEY]
+    reaching = Reaching(client_context(), loopback=options.allow_loopback)
+    connections = asyncio.Semaphore(MOST_CONNECTIONS)
+
+    def surroundings(open_key: OpenKey) -> ServerSurroundings:
+        return ServerSurroundings(
+            reaching=reaching,
+            connections=connections,
+            take=downstream.take,
+            open_key=open_key,
+            times=SmpTimes(),
+            counts=downstream.counts,
+        )
+
+    return SmpServers(
+        downstream,
+        PartLeases(downstream.leases, bucket_names()),
+        lambda: read_storage_key(secret_id),
+        surroundings,
+        settings.lease_seconds / RENEWALS,
+    )
+
+
+def read_storage_key(secret_id: str) -> OpenKey:
+    """Raise `AWS_ERRORS` or `SecretError`."""
+    client = boto3.client("secretsmanager")
+    return opener(StorageKey.of(Secret(client, secret_id, SharedSecret).get()))
+
+
+def opener(storage_key: StorageKey) -> OpenKey:
+    def open_key(queue: WatchedQueue) -> SigningKey:
+        try:
+            return private_key(storage_key.open(queue.sealed_key, queue.key))
+        except (UnopenableError, MalformedSimplex):
+            raise UnreadableKey from None
+
+    return open_key
+
+
+def _ended_since(since: int) -> list[bytes]:
+    return [bytes(row.queue_key) for row in queues_since(ENDED, since)]
+
+
+SOURCE_SPEC = SourceSpec(count=lambda _: 1, open=open_servers, exclusive=True)

@@ -1,0 +1,86 @@
+"""Writes what has become of queues into their rows: the newest status of each, and only where it is another.
+
+END ──is the queue's part still ours?──┬─ yes ──▶ written: another notifier has subscribed to it
+                                       └─ no ───▶ forgotten: another task of ours has
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from clarion.clock import now_ms
+from clarion.faults import AWS_ERRORS, describe
+from clarion.networks.simplex.queues import FollowedQueue
+from clarion.networks.simplex.statuses import QueueStatus
+from clarion.tables import update_if
+from ingest.sources.simplex.queues import WatchedQueue
+
+_WRITERS = 4
+_PAUSE_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class StatusWriter:
+    """`is_ours`: whether the queues that it writes of are this task's to follow, just now. May raise `AWS_ERRORS`."""
+
+    def __init__(self, is_ours: Callable[[], Awaitable[bool]], clock: Callable[[], int] = now_ms) -> None:
+        self._is_ours = is_ours
+        self._clock = clock
+        self._due: OrderedDict[bytes, tuple[WatchedQueue, str]] = OrderedDict()
+        self._any_due, self._idle = asyncio.Event(), asyncio.Event()
+        self._writing = 0
+        self._signal()
+
+    def change(self, queue: WatchedQueue, status: str) -> None:
+        """To be written, unless the row has it."""
+        if queue.status != status:
+            queue.status = status
+            self._due[queue.key] = (queue, status)
+            self._signal()
+
+    async def write_forever(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(_WRITERS):
+                tasks.create_task(self._write_one_by_one())
+
+    async def flush(self, seconds: float) -> None:
+        """Wait until all is written, but no longer."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), seconds)
+
+    async def _write_one_by_one(self) -> None:
+        while True:
+            await self._any_due.wait()
+            key, (queue, status) = self._due.popitem(last=False)
+            self._writing += 1
+            self._signal()
+            try:
+                await self._write(queue, status)
+            except AWS_ERRORS as error:
+                log.warning("status not written", extra={"error": describe(error)})
+                self._due.setdefault(key, (queue, status))
+                await asyncio.sleep(_PAUSE_SECONDS)
+            finally:
+                self._writing -= 1
+                self._signal()
+
+    async def _write(self, queue: WatchedQueue, status: str) -> None:
+        if status != QueueStatus.END or await self._is_ours():
+            await asyncio.to_thread(_update, queue, status)
+
+    def _signal(self) -> None:
+        for event, holds in ((self._any_due, bool(self._due)), (self._idle, not self._due and not self._writing)):
+            if holds:
+                event.set()
+            else:
+                event.clear()
+
+
+def _update(queue: WatchedQueue, status: str) -> None:
+    """Unless an agent has asked for the queue anew, or given it up."""
+    row = FollowedQueue(queue.key)
+    same = (FollowedQueue.token_id == queue.token_id) & (FollowedQueue.changed_at == queue.changed_at)
+    update_if(row, FollowedQueue.status.set(status), condition=same)

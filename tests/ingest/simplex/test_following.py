@@ -1,0 +1,235 @@
+"""The ingest task follows SMP servers."""
+
+import asyncio
+
+import pytest
+
+from clarion.clock import now_ms
+from clarion.networks.simplex.queues import ENDED, FollowedQueue
+from clarion.tables import PartLease
+from ingest.task import Task
+from tests.ingest.conftest import ReceivedQueue, Run
+from tests.ingest.simplex.conftest import (
+    MakeSmpSettings,
+    add_queue,
+    add_row,
+    becomes,
+    forwards,
+    key_of_row,
+    nonces,
+    status_of,
+)
+from tests.ingest.simplex.smp_server import SmpTestServer
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+
+async def test_a_message_in_a_followed_queue_goes_to_match(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, received: ReceivedQueue
+) -> None:
+    queue = add_queue(smp)
+    async with running(smp_settings()):
+        await smp.subscribes(queue)
+        sent = smp.notify(queue)
+        await forwards(received, sent)
+        await becomes(smp, queue, "ACTIVE")
+    (message,) = received.messages
+    assert message.network == "simplex"
+
+
+async def test_what_a_server_kept_before_the_subscription_goes_to_match(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, received: ReceivedQueue
+) -> None:
+    queue = add_queue(smp)
+    sent = smp.notify(queue, queue)
+    async with running(smp_settings()):
+        await forwards(received, sent)
+
+
+async def test_a_queue_that_is_added_later_is_subscribed_to_by_the_same_connection(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings
+) -> None:
+    first = add_queue(smp)
+    async with running(smp_settings()):
+        await smp.subscribes(first)
+        second = add_queue(smp)
+        await smp.subscribes(second)
+    assert smp.connections == 1
+
+
+async def test_queues_are_subscribed_to_by_blocks_that_are_full(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings
+) -> None:
+    queues = [add_queue(smp) for _ in range(300)]
+    async with running(smp_settings()):
+        await smp.subscribes(*queues)
+    assert max(smp.batches) == 135
+    assert len(smp.subscribed) == 300
+
+
+async def test_the_refused_the_deleted_and_those_taken_away_show_their_status_and_are_left_alone(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings
+) -> None:
+    deleted, taken, unknown, failing, kept = (add_queue(smp) for _ in range(5))
+    del smp.queues[unknown]
+    smp.queues[failing].refusal = b"QUOTA"
+    async with running(smp_settings()):
+        await smp.subscribes(deleted, taken, kept)
+        for queue in (deleted, taken, kept):
+            await becomes(smp, queue, "ACTIVE")
+        smp.delete(deleted)
+        smp.take_away(taken)
+        for queue, status in ((deleted, "DELETED"), (taken, "END"), (unknown, "AUTH"), (failing, "ERR QUOTA")):
+            await becomes(smp, queue, status)
+        smp.subscribed.clear()
+        await smp.stop()
+        await smp.start()
+        await smp.subscribes(kept)
+    assert smp.subscribed == [kept]
+
+
+async def test_a_status_that_has_not_changed_is_not_written(
+    smp: SmpTestServer,
+    running: Run,
+    smp_settings: MakeSmpSettings,
+    received: ReceivedQueue,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr("ingest.sources.simplex.statuses._update", lambda _queue, status: written.append(status))
+    queue = add_queue(smp, status="ACTIVE")
+    async with running(smp_settings()):
+        await smp.subscribes(queue)
+        await forwards(received, smp.notify(queue))
+    assert written == []
+
+
+async def test_a_lost_connection_is_made_again_and_nothing_is_lost_that_the_server_kept(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, received: ReceivedQueue
+) -> None:
+    queue = add_queue(smp)
+    async with running(smp_settings()):
+        await smp.subscribes(queue)
+        await smp.stop()
+        await smp.until(lambda: not smp.clients)
+        sent = smp.notify(queue)
+        await smp.start()
+        await forwards(received, sent)
+        assert status_of(smp, queue) == "ACTIVE"
+
+
+async def test_queues_of_a_server_that_stays_away_are_inactive_until_it_is_back(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.sources.simplex.server.AWAY_SECONDS", 0.2)
+    queue = add_queue(smp)
+    async with running(smp_settings()):
+        await becomes(smp, queue, "ACTIVE")
+        await smp.stop()
+        await becomes(smp, queue, "INACTIVE")
+        await smp.start()
+        await becomes(smp, queue, "ACTIVE")
+
+
+async def test_a_newer_subscription_of_the_same_queue_keeps_its_status(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings
+) -> None:
+    notifier_id, key = smp.add_queue()
+    smp.queues[notifier_id].refusal = b"QUOTA"
+    add_row(smp, notifier_id, key)
+    async with running(smp_settings()):
+        await becomes(smp, notifier_id, "ERR QUOTA")
+        smp.queues[notifier_id].refusal = None
+        add_row(smp, notifier_id, key)
+        await becomes(smp, notifier_id, "ACTIVE")
+
+
+async def test_a_queue_that_was_given_up_is_dropped_and_its_server_left_with_the_last(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings
+) -> None:
+    queue = add_queue(smp)
+    async with running(smp_settings()):
+        await becomes(smp, queue, "ACTIVE")
+        row = FollowedQueue.get(key_of_row(smp, queue))
+        row.bucket, row.changed_at = ENDED, now_ms()
+        row.save()
+        await smp.until(lambda: not smp.clients)
+
+
+async def test_a_key_that_cant_be_opened_costs_its_own_queue_alone(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings
+) -> None:
+    honest, spoiled = add_queue(smp), add_queue(smp)
+    row = FollowedQueue.get(key_of_row(smp, spoiled))
+    row.notifier_key = bytes(60)
+    row.save()
+    async with running(smp_settings()):
+        await becomes(smp, honest, "ACTIVE")
+        await becomes(smp, spoiled, "ERR CRYPTO")
+
+
+async def test_a_task_that_ends_leaves_in_good_order_and_the_next_one_misses_nothing(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, received: ReceivedQueue
+) -> None:
+    queue = add_queue(smp)
+    sent: list[bytes] = []
+    async with running(smp_settings()):
+        await smp.subscribes(queue)
+        sent += smp.notify(*[queue] * 100)
+    assert {row.holder for row in PartLease.scan() if "/" in row.name} == {"-"}
+    await smp.until(lambda: not smp.clients)
+    sent += smp.notify(*[queue] * 100)
+    async with running(smp_settings()):
+        await forwards(received, sent)
+    assert sorted(nonces(received)) == sorted(sent)
+    assert not smp.ended
+    assert status_of(smp, queue) == "ACTIVE"
+
+
+def held(task: Task) -> int:
+    """Buckets."""
+    (source,) = task.sources
+    return len(source._parts.mine)  # type: ignore[attr-defined] # of this network's source
+
+
+async def test_two_tasks_share_the_servers_and_hand_over_without_a_loss_or_an_end(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, received: ReceivedQueue
+) -> None:
+    queue, sent = add_queue(smp), list[bytes]()
+
+    async def send_forever() -> None:
+        while True:
+            sent.extend(smp.notify(queue))
+            await asyncio.sleep(0.01)
+
+    async with running(smp_settings()) as first:
+        await smp.subscribes(queue)
+        sending = asyncio.create_task(send_forever())
+        async with running(smp_settings()) as second:
+            while held(first) + held(second) != 16 or not held(second):
+                await asyncio.sleep(0.02)
+            await smp.subscribes(queue)
+        while held(first) != 16:
+            await asyncio.sleep(0.02)
+        await smp.subscribes(queue)
+        sending.cancel()
+        await forwards(received, sent)
+    assert not smp.ended
+    assert status_of(smp, queue) == "ACTIVE"
+
+
+async def test_an_end_that_another_task_has_caused_is_not_taken_for_the_agents(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings
+) -> None:
+    """It took this one for dead, and the bucket's part with it."""
+    queue = add_queue(smp)
+    async with running(smp_settings()) as task:
+        await becomes(smp, queue, "ACTIVE")
+        name = f"simplex/{int(FollowedQueue.get(key_of_row(smp, queue)).bucket)}"
+        PartLease(name, holder="another", version=1).save()
+        smp.take_away(queue)
+        while name in task.sources.__iter__().__next__()._parts.mine:  # type: ignore[attr-defined] # as above
+            await asyncio.sleep(0.02)
+        # "another" is not at work, so this task has it again in the end.
+        await smp.subscribes(queue)
+        assert status_of(smp, queue) == "ACTIVE"
