@@ -2,6 +2,7 @@
 
 import time
 from itertools import count
+from typing import Literal
 from uuid import uuid4
 
 import boto3
@@ -76,7 +77,7 @@ def pushed(scene: Scene, expected: int) -> list[PushMessage]:
 def put_off(scene: Scene) -> int:
     """How many pushes wait for longer than that."""
     url = scene.settings.push_queues[Channel.APNS]
-    name = "ApproximateNumberOfMessagesDelayed"
+    name: Literal["ApproximateNumberOfMessagesDelayed"] = "ApproximateNumberOfMessagesDelayed"
     return int(boto3.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name])
 
 
