@@ -135,7 +135,12 @@ EMULATOR = PROD.model_copy(
                 "key_servers": ["keys.clarion.localhost"],
                 "private_key_servers": ["keys.clarion.localhost"],
             },
-            SIMPLEX: {"app": "first", "hosts": ["localhost"]},
+            SIMPLEX: {
+                "hosts": ["ntf.clarion.localhost"],
+                "app": "first",
+                "test_provider": True,
+                "allow_loopback": True,
+            },
         },
         "api": _API.model_copy(update={"login_domain": "clarion.localhost"}),
         "stage": EMULATED_STAGE,
