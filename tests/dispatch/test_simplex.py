@@ -86,8 +86,7 @@ def push(write: Write, row: Subscription, purpose: Purpose, number: int | None =
 
 
 def opened(received: Any) -> dict[str, Any]:
-    body = json.loads(received.body) if isinstance(received.body, bytes | str) else received.body
-    data: dict[str, Any] = body["notificationData"]
+    data: dict[str, Any] = dict(received.payload["notificationData"])
     if "nonce" not in data:
         return data
     nonce = urlsafe_b64decode(data.pop("nonce"))
