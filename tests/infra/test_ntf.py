@@ -38,6 +38,7 @@ def deployed() -> Mapping[str, Template]:
     return templates(
         networks=(STATEMENTS, SIMPLEX),
         options={SIMPLEX: {"hosts": ["ntf.example.org"], "app": PROD.apps[0].name, "port": PORT}},
+        ntf={"tasks": 3, "cpu": 512, "memory_mb": 1_024},
     )
 
 
@@ -66,6 +67,12 @@ def test_the_task_understands_its_environment(server: Template) -> None:
     assert settings.options.port == PORT
     assert (settings.port, settings.health_port) == (DEFAULT_PORT, DEFAULT_HEALTH_PORT)
     assert settings.secrets.keys() == set(NEEDS.secrets)
+
+
+def test_its_tasks_are_as_many_and_as_large_as_the_environment_says(server: Template) -> None:
+    (service,) = properties(server, "AWS::ECS::Service")
+    (task,) = properties(server, "AWS::ECS::TaskDefinition")
+    assert (service["DesiredCount"], task["Cpu"], task["Memory"]) == (3, "512", "1024")
 
 
 def test_it_is_ingests_image_by_another_command(server: Template) -> None:
