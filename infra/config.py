@@ -12,7 +12,7 @@ from clarion.decisions import OwnMessages
 from clarion.networks import NETWORKS, SIMPLEX, STATEMENTS, network
 from clarion.providers.webpush_address import ServiceName
 from clarion.settings import Title, WebhookUrl
-from infra.options import ApiConfig, Config, Ingest, Matching, NtfServer, Size, Stubs
+from infra.options import ApiConfig, Config, Ingest, Matching, NtfTasks, Size, Stubs
 from pipeline.period import SNAPSHOT_DAYS
 
 ZoneId = Annotated[str, Field(pattern=r"^[a-z0-9]+-az\d$")]
@@ -184,7 +184,7 @@ class EnvironmentConfig(Config):
     schedule: Size
     api: ApiConfig
     ingest: Ingest | None
-    ntf: NtfServer | None = None
+    ntf: NtfTasks | None = None
     pipeline: Pipeline | None = None
     push_services: tuple[ServiceName, ...] = ()
     webhook_url: WebhookUrl | None = None
@@ -294,7 +294,7 @@ class EnvironmentConfig(Config):
         return needed.difference(self.deployed_providers)
 
     @property
-    def ntf_server(self) -> NtfServer | None:
+    def ntf_server(self) -> NtfTasks | None:
         """None, too, where nobody would call it."""
         return self.ntf if SIMPLEX in self.networks and self.ingest else None
 

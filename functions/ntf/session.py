@@ -49,7 +49,7 @@ class Service:
 
 
 @dataclass(slots=True, eq=False)
-class Session:
+class AgentSession:
     service: Service
     channel: TlsChannel
     peer: Peer
@@ -78,7 +78,7 @@ class Session:
     async def _introduced(self) -> NtfSession | None:
         """None for whom the connection has to be closed."""
         try:
-            with self.service.peers.handshake():
+            with self.service.peers.handshake(self.peer):
                 async with asyncio.timeout(self.service.bounds.handshake_seconds):
                     return await self._hello()
         except (ChannelClosedError, MalformedSimplex, TimeoutError):
