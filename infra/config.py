@@ -257,6 +257,8 @@ class EnvironmentConfig(Config):
             raise ValueError(f"options have to be given for the networks that ask for some, and no others: {named}")
         for name, options in asked.items():
             options.model.model_validate(self.options[name])
+            if self.platform is not Platform.HOST and (local := self.options[name].keys() & {*options.local}):
+                raise ValueError(f"{name} may have {', '.join(sorted(local))} on one machine alone")
         return self
 
     @model_validator(mode="after")
@@ -282,6 +284,15 @@ class EnvironmentConfig(Config):
     def followed_networks(self) -> tuple[str, ...]:
         """Those that ingest has sources of."""
         return tuple(name for name in self.networks if network(name).needs.followed)
+
+    def networks_of(self, channel: Channel) -> tuple[str, ...]:
+        """Those that are reached by it."""
+        return tuple(name for name in self.networks if channel in network(name).channels)
+
+    def newest_tables(self, channel: Channel | None = None) -> tuple[str, ...]:
+        """The tables of those whose pushes report the newest items; with `channel`, of those that are reached by it."""
+        reached = self.networks if channel is None else self.networks_of(channel)
+        return tuple(one.needs.body_table for name in reached if (one := network(name)).newest and one.needs.body_table)
 
     @property
     def has_additive_networks(self) -> bool:

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from clarion.channels import Channel
-from clarion.networks import NETWORKS, STATEMENTS, WALLETCONNECT, XMTP, ZULIP, network
+from clarion.networks import NETWORKS, SIMPLEX, STATEMENTS, WALLETCONNECT, XMTP, ZULIP, network
 from clarion.networks.needs import Nodes
 from clarion.settings import EMULATED_STAGE
 from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
@@ -121,7 +121,7 @@ DEV = PROD.model_copy(
 EMULATOR = PROD.model_copy(
     update={
         **_FEW,
-        "networks": (STATEMENTS, XMTP, ZULIP, WALLETCONNECT),
+        "networks": (STATEMENTS, XMTP, ZULIP, WALLETCONNECT, SIMPLEX),
         "channels": tuple(Channel),
         # Nothing is there: its stand-in takes its place.
         "webhook_url": "https://webhook.clarion.localhost/",
@@ -132,7 +132,13 @@ EMULATOR = PROD.model_copy(
                 "relay_project_id": "0" * 32,
                 "key_servers": ["keys.clarion.localhost"],
                 "private_key_servers": ["keys.clarion.localhost"],
-            }
+            },
+            SIMPLEX: {
+                "hosts": ["ntf.clarion.localhost"],
+                "app": "first",
+                "test_provider": True,
+                "allow_loopback": True,
+            },
         },
         "api": _API.model_copy(update={"login_domain": "clarion.localhost"}),
         "stage": EMULATED_STAGE,

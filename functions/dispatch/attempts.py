@@ -9,15 +9,18 @@ from random import uniform
 
 from clarion.events import PushTried
 from clarion.messages import PushMessage
+from clarion.newest import NewestRow
 from clarion.providers.apps import App
 from clarion.providers.outcomes import Delivered, Misconfigured, Outcome, Refused, RetryLater, TokenGone
+from clarion.secrets import SharedSecret
 from clarion.tables import Subscription
-from dispatch.pushes import Stale, SubscriptionGone, useful_until
+from dispatch.pushes import Coalesced, Stale, SubscriptionGone, useful_until
 from dispatch.queue import Delivery
 
-type Verdict = Outcome | Stale | SubscriptionGone
+type Verdict = Outcome | Stale | SubscriptionGone | Coalesced
 
 UNTRIED = RetryLater(status=None, reason="not tried")
+SECRET_UNREAD = RetryLater(status=None, reason="the network's secret could not be read")
 UNREAD = RetryLater(status=None, reason="the subscription could not be read")
 
 RETRY_SECONDS = 2.0
@@ -34,7 +37,8 @@ REGISTERED_SINCE_RETRIES = 2
 class Attempt:
     """`row` is the subscription as it is now; `delay` is in how many seconds the message is tried again, if it is.
 
-    It waits in the hot queue, or among the held messages if its app is at fault or it came from there.
+    It waits in the hot queue, or among the held messages if its app is at fault or it came from there. `newest` is the
+    network's row that its body was made of, `secret` the network's, where there are such.
     """
 
     delivery: Delivery
@@ -42,6 +46,8 @@ class Attempt:
     row: Subscription | None
     verdict: Verdict = UNTRIED
     delay: float | None = None
+    newest: NewestRow | None = None
+    secret: SharedSecret | None = None
 
     @property
     def held(self) -> bool:

@@ -25,9 +25,11 @@ from clarion.providers.apps import App, Apps
 from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryLater, TokenGone
 from clarion.providers.sender import Push, send_and_probe
 from clarion.providers.transport import Transport
+from clarion.secrets import Secret, SecretError, SharedSecret
 from clarion.tables import Subscription
 from dispatch.app_state import CircuitBreaker, ProbedAnswer, TokenFaultScore
 from dispatch.attempts import (
+    SECRET_UNREAD,
     UNREAD,
     UNTRIED,
     Attempt,
@@ -37,8 +39,8 @@ from dispatch.attempts import (
     schedule_retry,
     tried,
 )
-from dispatch.bodies import add_bodies
-from dispatch.pushes import build, obstacle
+from dispatch.bodies import add_bodies, note_sent
+from dispatch.pushes import build, is_networks_own, obstacle
 from dispatch.queue import Delivery, PushQueue
 
 logger = Logger(service="dispatch")
@@ -77,6 +79,7 @@ class Dispatcher:
     events: EventLog
     clock: Callable[[], float] = time.time
     command_queues: Mapping[str, str] = field(default_factory=dict)
+    payload_secrets: Mapping[str, Secret[SharedSecret]] = field(default_factory=dict)
     table_prefix: str = ""
     transactions: int = 8
     max_receives: int | None = None
@@ -86,7 +89,9 @@ class Dispatcher:
         report = BatchReport()
         attempts = self._attempts(deliveries)
         add_bodies(attempts, self.connection, self.table_prefix)
+        self._add_secrets(attempts)
         self._send(self._sendable(attempts))
+        self._note_sent(attempts)
         self._schedule(attempts)
         # Before a subscription ends: when its message comes again, the answer of the provider is known no more.
         without_command = self._send_commands(attempts)
@@ -114,6 +119,26 @@ class Dispatcher:
             row = rows.get(str(message.subscription_id))
             attempts.append(Attempt(delivery, message, row, obstacle(message, row, now) or UNTRIED))
         return attempts
+
+    def _add_secrets(self, attempts: Iterable[Attempt]) -> None:
+        """Those of the networks whose payloads need one, each read once for all."""
+        untried = [attempt for attempt in attempts if attempt.verdict is UNTRIED]
+        for name in {attempt.message.network for attempt in untried} & self.payload_secrets.keys():
+            of_network = [attempt for attempt in untried if attempt.message.network == name]
+            try:
+                secret = self.payload_secrets[name].get()
+            except (SecretError, *AWS_ERRORS):
+                for attempt in of_network:
+                    attempt.verdict = SECRET_UNREAD
+                continue
+            for attempt in of_network:
+                attempt.secret = secret
+
+    def _note_sent(self, attempts: Iterable[Attempt]) -> None:
+        sent = [one for one in attempts if one.newest is not None and isinstance(one.verdict, Delivered)]
+        if sent:
+            with ThreadPoolExecutor(self.transactions) as pool:
+                deque(pool.map(lambda one: note_sent(one, self.connection, self.table_prefix), sent), maxlen=0)
 
     def _sendable(self, attempts: Iterable[Attempt]) -> dict[App, list[Sendable]]:
         by_app: dict[App, list[Sendable]] = defaultdict(list)
@@ -211,9 +236,10 @@ class Dispatcher:
     def _record_proofs(self, attempts: Iterable[Attempt]) -> None:
         """What became of the codes' pushes, for the clients that wait for them; what can't be recorded is not."""
         for attempt in attempts:
-            if attempt.message.purpose is Purpose.VERIFICATION and attempt.row is not None:
+            message = attempt.message
+            if message.purpose is Purpose.VERIFICATION and attempt.row is not None and not is_networks_own(message):
                 with suppress(*AWS_ERRORS):
-                    record_push(attempt.row.subscription_id, attempt.message.receipt, attempt.verdict.decision)
+                    record_push(attempt.row.subscription_id, message.receipt, attempt.verdict.decision)
 
     def _conclude(self, attempts: Iterable[Attempt], report: BatchReport) -> None:
         now = self._milliseconds()
@@ -259,7 +285,7 @@ def _built(sendable: Sendable, now: float) -> Push | Refused:
     """A network's payload is made of what strangers wrote: whatever goes wrong there must not fail the batch."""
     try:
         message = unmasked(sendable.attempt.message, sendable.row)
-        return build(message, sendable.row, sendable.app, now=now)
+        return build(message, sendable.row, sendable.app, now=now, secret=sendable.attempt.secret)
     except Exception as error:  # noqa: BLE001 - of any network, which may raise anything
         return Refused(status=None, reason=f"no payload: {type(error).__name__}")
 

@@ -1,6 +1,7 @@
 """The Lambda of each push queue. What it makes at its start serves all its invocations."""
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +21,7 @@ from clarion.providers.transport import Transport
 from clarion.providers.webhook import webhook_apps
 from clarion.providers.webpush import WebPushApps
 from clarion.providers.webpush_address import PUSH_SERVICES
+from clarion.secrets import Secret, SharedSecret
 from dispatch.batch import BatchReport, Dispatcher
 from dispatch.queue import Delivery, PushQueue
 from dispatch.settings import DispatchSettings
@@ -55,6 +57,7 @@ def _worker() -> tuple[Dispatcher, EphemeralMetrics]:
         cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
         events=EventLog(EventWriter(aws.firehose(session, FIREHOSE_IN_TIME), sqs, settings)),
         command_queues=settings.command_queues,
+        payload_secrets=_payload_secrets(settings, session),
         table_prefix=settings.table_prefix,
         max_receives=settings.max_receives,
     )
@@ -75,6 +78,13 @@ def _apps(settings: DispatchSettings, transport: Transport, session: Session) ->
             stand_in = settings.webhook_stand_in_url
             url = stand_in or settings.webhook_url or ""
             return webhook_apps(settings.all_apps, secrets, url, public=stand_in is None)
+
+
+def _payload_secrets(settings: DispatchSettings, session: Session) -> Mapping[str, Secret[SharedSecret]]:
+    if not settings.payload_secrets:
+        return {}
+    secrets = cast("SecretsManagerClient", session.create_client("secretsmanager", config=SECRETS_IN_TIME))
+    return {name: Secret(secrets, secret_id, SharedSecret) for name, secret_id in settings.payload_secrets.items()}
 
 
 def _record(report: BatchReport, lost: int, metrics: EphemeralMetrics) -> None:

@@ -1,5 +1,6 @@
 """From a message and its subscription to the push that the provider gets, if it is still of use."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import ClassVar
@@ -12,6 +13,7 @@ from clarion.networks import FcmMessage, Payload, Receiver, network
 from clarion.providers.apps import App
 from clarion.providers.order import Order
 from clarion.providers.sender import Push
+from clarion.secrets import SharedSecret
 from clarion.tables import Subscription
 
 
@@ -33,6 +35,15 @@ class SubscriptionGone:
     status: None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coalesced:
+    """Another push brings what this one is about."""
+
+    decision: ClassVar = PushDecision.COALESCED
+    reason: str
+    status: None = None
+
+
 def useful_until(message: PushMessage) -> float:
     """UNIX seconds."""
     if is_call(message.channel, message.wanted):
@@ -45,24 +56,31 @@ def obstacle(message: PushMessage, subscription: Subscription | None, now: float
         return Stale(reason="call" if is_call(message.channel, message.wanted) else "expired")
     if subscription is None:
         return SubscriptionGone(reason="deleted")
-    if subscription.status != _addressed(message.purpose):
+    if subscription.status not in _addressed(message):
         return SubscriptionGone(reason=subscription.status)
     if subscription.channel != message.channel:
         return SubscriptionGone(reason="moved to another channel")
-    if message.purpose is Purpose.VERIFICATION and subscription.proof_receipt != str(message.receipt):
+    is_proof = message.purpose is Purpose.VERIFICATION and not is_networks_own(message)
+    if is_proof and subscription.proof_receipt != str(message.receipt):
         return SubscriptionGone(reason="another code")
     return None
 
 
-def build(message: PushMessage, row: Subscription, app: App, *, now: float) -> Push:
+def is_networks_own(message: PushMessage) -> bool:
+    """Whether the network composes it although Clarion has pushes of its own for its purpose."""
+    return message.purpose in network(message.network).own_purposes
+
+
+def build(message: PushMessage, row: Subscription, app: App, *, now: float, secret: SharedSecret | None = None) -> Push:
     """The same message makes the same push every time, whoever builds it and however often, but for what is sealed in it.
 
-    Raises `LookupError` for a channel that the message's network does not serve.
+    `secret` is the network's, if its payloads need one. Raises `LookupError` for a channel that the network does not serve.
     """
     # Not by the model's attributes, of which each takes several times as long to read.
     values = row.attribute_values
     device_key = values.get("device_key") if CHANNELS[message.channel].takes_device_key else None
-    payload = _payload(message, app.title, device_key, int(values["began_at"]))
+    receiver = Receiver(app.title, 0, int(values["began_at"]), values.get("network_data"), secret)
+    payload = _payload(message, receiver, device_key)
     order = Order(
         token=values["token"],
         body=payload.body,
@@ -78,22 +96,26 @@ def build(message: PushMessage, row: Subscription, app: App, *, now: float) -> P
     return app.push(order)
 
 
-def _addressed(purpose: Purpose) -> SubscriptionStatus:
-    """The status of the subscriptions that pushes of this purpose go to."""
-    return SubscriptionStatus.PENDING if purpose is Purpose.VERIFICATION else SubscriptionStatus.ACTIVE
+def _addressed(message: PushMessage) -> Collection[SubscriptionStatus]:
+    """The states of subscriptions that it may go to. A network that proves tokens itself may repeat its code to any."""
+    if message.purpose is not Purpose.VERIFICATION:
+        return (SubscriptionStatus.ACTIVE,)
+    own = is_networks_own(message)
+    return (SubscriptionStatus.PENDING, SubscriptionStatus.ACTIVE) if own else (SubscriptionStatus.PENDING,)
 
 
 def _payload(
-    message: PushMessage, title: str, device_key: bytes | None, began_at: int
+    message: PushMessage, receiver: Receiver, device_key: bytes | None
 ) -> Payload[bytes] | Payload[FcmMessage]:
     if device_key is None:
-        return _composed(message, Receiver(title, CHANNELS[message.channel].payload_bytes, began_at))
-    composed = _composed(message, Receiver(title, sealing.payload_bytes(message.channel, title), began_at))
+        return _composed(message, receiver._replace(payload_bytes=CHANNELS[message.channel].payload_bytes))
+    sealed_bytes = sealing.payload_bytes(message.channel, receiver.title)
+    composed = _composed(message, receiver._replace(payload_bytes=sealed_bytes))
     return sealing.seal(composed, device_key, message.subscription_id)
 
 
 def _composed(message: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
-    if message.purpose in own_pushes.BODIES:
+    if message.purpose in own_pushes.BODIES and not is_networks_own(message):
         return own_pushes.compose(message.channel, message)
     of_network = network(message.network)
     if message.channel not in of_network.channels:
@@ -109,7 +131,8 @@ def push_id(message: PushMessage) -> str:
 
 def _collapse_id(message: PushMessage, *, sealed: bool) -> str:
     """By an envelope's id, whoever follows its network knows what it is, so it doesn't go beside what is encrypted."""
-    encrypted = sealed or CHANNELS[message.channel].encrypted
+    by_network = network(message.network).needs.payload_secret is not None
+    encrypted = sealed or by_network or CHANNELS[message.channel].encrypted
     return push_id(message) if encrypted else message.envelope_id.hex()
 
 

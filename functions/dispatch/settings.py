@@ -17,7 +17,7 @@ class DispatchSettings(EventSettings):
     queue's own way to its dead-letter queue. Without `held_url` what waits for an app to be fixed stays in the queue,
     and comes back after the queue's own visibility timeout. A message is a dead letter after `max_receives` attempts,
     in the queue and the held queue together; without it, each queue counts for itself. `command_queues` is a JSON
-    object: the URL of each network's queue of commands. `push_services` is a JSON array of further hosts that browsers'
+    object: the URL of each network's queue of commands; so are `payload_secrets`: the ids of networks' secrets. `push_services` is a JSON array of further hosts that browsers'
     endpoints may have, beside those of the well-known browsers. The webhook is sent to at a public IP address only; its
     stand-in, which takes its place, may have a private one.
     """
@@ -42,6 +42,7 @@ class DispatchSettings(EventSettings):
     dead_letter_url: str | None = None
     held_url: str | None = None
     command_queues: Json[dict[str, str]] = Field(default_factory=dict)
+    payload_secrets: Json[dict[str, str]] = Field(default_factory=dict)
     max_receives: int | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from clarion.decisions import NotificationDecision
-from clarion.messages import MatchMessage, PageMessage
+from clarion.decisions import NotificationDecision, Purpose
+from clarion.messages import MatchMessage, PageMessage, PushMessage
+from clarion.networks import network
 from clarion.sqs import SqsMessage, send_to_queues
 from match import fan_out
 from match.admission import Admission, AdmissionResult, Notification
@@ -19,6 +20,7 @@ from match.claims import Claims
 from match.failures import Failure, Pool, attempt, split_failures
 from match.item import AdmittedItem, Handled, Item, MatchedItem
 from match.recipients import find_recipients
+from match.recording import NewestRecorder
 from match.settings import MatchSettings
 from match.verify import RawEnvelopes, Rejected, verify_envelope
 
@@ -28,10 +30,11 @@ if TYPE_CHECKING:
 
 
 class QueuedBody(NamedTuple):
-    """A message's body for a queue. Two that are equal are sent once."""
+    """A message's body for a queue, which hands it over after `delay` seconds. Two that are equal are sent once."""
 
     queue_url: str
     body: str
+    delay: float = 0
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Matcher:
     envelopes: RawEnvelopes
     claims: Claims
     admission: Admission
+    recorder: NewestRecorder
     dynamodb: "DynamoDBClient"
     sqs: "SQSClient"
     pool: Pool
@@ -53,7 +57,8 @@ class Matcher:
         page_size = self.settings.fan_out_page
         found = find_recipients(self.dynamodb, items, page_size, self.settings.takes_own, self.pool)
         admitted = _split_ended(self._admit(_split_ended(found, ended)), ended)
-        ended |= self._send(admitted)
+        recorded = _split_ended(self.recorder.record(admitted), ended)
+        ended |= self._send(recorded)
         self.admission.publish()
         return ended
 
@@ -112,6 +117,7 @@ class Matcher:
         """Pushes first, then the messages for what is left to do."""
         ended: dict[str, Handled | Failure] = {}
         sent = _split_ended(self._send_pushes(items), ended)
+        self.recorder.put_off(sent)
         bodies = {name: [self._continuation(message) for message in item.continuations] for name, item in sent.items()}
         refused = self._post(body for of_item in bodies.values() for body in of_item)
         for name, item in sent.items():
@@ -133,9 +139,18 @@ class Matcher:
     def _pushes(self, item: AdmittedItem) -> dict[str, QueuedBody]:
         """By subscription. A network makes their bodies of what strangers wrote."""
         return {
-            str(push.subscription_id): QueuedBody(self.settings.push_queues[push.channel], push.to_json())
+            str(push.subscription_id): QueuedBody(
+                self.settings.push_queues[push.channel], push.to_json(), self._delay(push)
+            )
             for push in item.pushes()
         }
+
+    def _delay(self, push: PushMessage) -> float:
+        """Seconds in which more may come that goes with the same push; of a late one, until the limit is over."""
+        if push.purpose is Purpose.REFRESH:
+            return self.recorder.late_seconds(push.network)
+        newest = network(push.network).newest
+        return newest.delay_seconds if newest else 0
 
     def _continuation(self, message: MatchMessage) -> QueuedBody:
         is_page = isinstance(message, PageMessage)
@@ -144,7 +159,7 @@ class Matcher:
     def _post(self, bodies: Iterable[QueuedBody]) -> dict[QueuedBody, Failure]:
         """Send all and return what SQS did not take."""
         different = list(dict.fromkeys(bodies))
-        messages = [(body.queue_url, SqsMessage(body.body)) for body in different]
+        messages = [(body.queue_url, SqsMessage(body.body, delay=body.delay)) for body in different]
         answers = send_to_queues(self.sqs, messages, self.pool.executor)
         return {body: Failure(reason) for body, reason in zip(different, answers, strict=True) if reason}
 

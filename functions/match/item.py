@@ -6,12 +6,12 @@ At each stage it may end early: as `Handled`, or by a `Failure`, for which the q
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from uuid import UUID
 
 from clarion.channels import is_call
-from clarion.decisions import EnvelopeDecision, NotificationDecision
+from clarion.decisions import EnvelopeDecision, NotificationDecision, Purpose
 from clarion.messages import (
     MatchMessage,
     PageMessage,
@@ -104,13 +104,19 @@ class MatchedItem:
 
 @dataclass(frozen=True, slots=True)
 class AdmittedItem:
-    """What was decided on each notification. `continuations` are the messages for what is left to do."""
+    """What was decided on each notification. `continuations` are the messages for what is left to do.
+
+    `numbers` are those of the items that were recorded in their subscriptions' rows (`clarion.newest`); `late` are the
+    subscriptions that get a push when their limit is over, for what it held back.
+    """
 
     item: Item
     decision: EnvelopeDecision | None
     results: Results
     continuations: Sequence[MatchMessage]
     left_out: Mapping[str, str]
+    numbers: Mapping[str, int] = MappingProxyType({})
+    late: Collection[str] = ()
 
     @classmethod
     def of(cls, matched: MatchedItem, results: Results) -> "AdmittedItem":
@@ -124,12 +130,14 @@ class AdmittedItem:
         return cls(matched.item, decision, results, matched.successors, matched.left_out)
 
     def pushes(self) -> Iterator[PushMessage]:
-        """What was queued; of a repetition, which is about the age of calls, the calls alone."""
+        """What was queued; of a repetition, which is about the age of calls, the calls alone. And what comes late."""
         for notification, result in self.results:
             match = notification.match
             of_use = not self.item.repeat_id or is_call(match.subscriber.channel, match.wanted)
             if of_use and result.decision is NotificationDecision.QUEUED:
                 yield self._push(match)
+            elif notification.subscription_id in self.late:
+                yield self._push(match).model_copy(update={"purpose": Purpose.REFRESH})
 
     def without(self, unsent: Collection[str]) -> "AdmittedItem":
         """The same, but the pushes for these subscriptions are left to a message of their own."""
@@ -137,14 +145,15 @@ class AdmittedItem:
             return self
         results = [one for one in self.results if one[0].subscription_id not in unsent]
         continuations = [*self.continuations, self.item.remainder(unsent)]
-        return AdmittedItem(self.item, self.decision, results, continuations, self.left_out)
+        return replace(self, results=results, continuations=continuations, late={*self.late}.difference(unsent))
 
     def handled(self) -> "Handled":
         return Handled(self.item.message, self.item.envelope, self.decision, None, self.results, self.left_out)
 
     def _push(self, match: Match) -> PushMessage:
         subscriber = match.subscriber
-        recipient = Recipient(UUID(subscriber.subscription_id), subscriber.client_id, subscriber.channel)
+        subscription_id, number = subscriber.subscription_id, self.numbers.get(subscriber.subscription_id)
+        recipient = Recipient(UUID(subscription_id), subscriber.client_id, subscriber.channel, number)
         return PushMessage.of(self.item.message, self.item.envelope, match.key, match.wanted, recipient)
 
 

@@ -22,6 +22,7 @@ from match.caps import Caps
 from match.claims import Claims
 from match.failures import Failure, Pool
 from match.item import Handled
+from match.recording import NewestRecorder
 from match.report import DecisionLog
 from match.settings import MatchSettings
 from match.verify import RawEnvelopes
@@ -89,14 +90,16 @@ class MatchWorker:
     def open(cls, settings: MatchSettings, clients: MatchClients, clock: Callable[[], int] = now_ms) -> Self:
         claims = Claims(clients.dynamodb)
         caps = Caps(clients.dynamodb, settings.cap, settings.concurrency)
+        pool = Pool(clients.executor)
         matcher = Matcher(
             settings=settings,
             envelopes=RawEnvelopes(clients.s3, settings.oversize_bucket),
             claims=claims,
             admission=Admission(settings.limit, claims, Windows(clients.dynamodb), caps, clock),
+            recorder=NewestRecorder(clients.dynamodb, settings.table_prefix, settings.limit, clock, pool),
             dynamodb=clients.dynamodb,
             sqs=clients.sqs,
-            pool=Pool(clients.executor),
+            pool=pool,
             clock=clock,
         )
         log = DecisionLog(

@@ -109,6 +109,8 @@ class PushDecision(StrEnum):
     RECEIVED = "received"
     TOKEN_GONE = "token_gone"  # noqa: S105 - a word of the vocabulary, not a secret
     SUBSCRIPTION_GONE = "subscription_gone"
+    COALESCED = "coalesced"
+    """Another push of the same subscription has brought what this one is about."""
     STALE = "stale"
     RETRY = "retry"
     REFUSED = "refused"

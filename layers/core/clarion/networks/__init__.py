@@ -101,6 +101,7 @@ class Newest(NamedTuple):
     most: int
     delay_seconds: int
     name_of: Callable[[Envelope], str]
+    raw_of: Callable[[Envelope], bytes]
 
 
 class FcmMessage(TypedDict):

@@ -34,7 +34,9 @@ class Simplex:
     body = NewestItems
     needs = NEEDS
     own_purposes = frozenset({Purpose.VERIFICATION, Purpose.WAKE_UP})
-    newest: Newest | None = Newest(MOST_ITEMS, DELAY_SECONDS, lambda one: name_of(_message(one)))
+    newest: Newest | None = Newest(
+        MOST_ITEMS, DELAY_SECONDS, lambda one: name_of(_message(one)), lambda one: _message(one).raw
+    )
 
     def decode(self, raw: bytes) -> Envelope:
         message = envelope.decode(raw)

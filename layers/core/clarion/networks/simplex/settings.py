@@ -31,6 +31,7 @@ LOCAL_OPTIONS = ("test_provider", "allow_loopback")
 
 
 class SimplexSettings(NetworkSettings):
-    """Of the worker and the NTF server."""
+    """Of the worker and the NTF server. `ca_file` replaces the public authorities."""
 
     options: Json[SimplexOptions]
+    ca_file: str | None = None

@@ -1,0 +1,111 @@
+"""The Lambda behind SimpleX's queue of commands."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import MetricUnit
+from pydantic import ValidationError
+
+from clarion import aws, metrics, sqs, tables
+from clarion.clock import now_ms
+from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+from clarion.faults import AWS_ERRORS, describe
+from clarion.messages import CommandMessage
+from clarion.metrics import Metric, metrics_of
+from clarion.networks import SIMPLEX
+from clarion.networks.settings import WorkerSettings
+from clarion.networks.simplex.commands import SimplexCommand, read_command
+from clarion.networks.simplex.needs import ITEMS
+from clarion.networks.simplex.settings import SimplexSettings
+from clarion.networks.simplex.tables import MODELS
+from clarion.settings import EventSettings
+from clarion.sqs import Received
+from simplex.outcomes import TokenOutcomes, TooEarlyError
+from simplex.reviving import ContendedError, Revival
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+    from mypy_boto3_sqs import SQSClient
+
+NO_COMMAND = "no command of SimpleX"
+FIRST_DELAY, LONGEST_DELAY = 5, 900
+"""Seconds."""
+TABLE_SECONDS = 3.0
+
+logger = Logger(service=SIMPLEX)
+
+
+class SimplexWorkerSettings(EventSettings, WorkerSettings, SimplexSettings):
+    """The stream of events is required."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimplexWorker:
+    outcomes: TokenOutcomes
+    sqs: "SQSClient"
+    settings: SimplexWorkerSettings
+
+    def handle(self, records: Sequence[Mapping[str, Any]], now: int) -> list[str]:
+        """The ids of the messages that are to come again; `now` is in UNIX milliseconds."""
+        delays = dict[str, tuple[str, float]]()
+        for received in map(Received.of, records):
+            if (reason := self._failure(received, now)) and not self._is_dead(received, reason):
+                delay = min(FIRST_DELAY << received.receives - 1, LONGEST_DELAY)
+                delays[received.message_id] = received.receipt_handle, delay
+        if delays:
+            sqs.change_visibility(self.sqs, self.settings.queue_url, delays.values())
+        return list(delays)
+
+    def _failure(self, received: Received, now: int) -> str | None:
+        command = _command_of(received.body)
+        if command is None:
+            return NO_COMMAND
+        try:
+            self.outcomes.handle(command, now)
+        except AWS_ERRORS as error:
+            return describe(error)
+        except (TooEarlyError, ContendedError) as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001 - what one row has made up must not fail the others
+            return type(error).__name__
+        return None
+
+    def _is_dead(self, received: Received, reason: str) -> bool:
+        """Whether it lies among the dead letters now."""
+        logger.warning("failed", reason=reason, receives=received.receives)
+        if reason != NO_COMMAND and received.receives < self.settings.max_receives:
+            return False
+        letters = [sqs.dead_letter(received.body, reason)]
+        return sqs.send(self.sqs, self.settings.dead_letter_url, letters) == [None]
+
+
+def handler(event: Mapping[str, Any], _context: "LambdaContext") -> dict[str, list[dict[str, str]]]:
+    """Partial failures: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html"""
+    worker = _worker()
+    unfinished = worker.handle(event["Records"], now_ms())
+    recorded = metrics_of(SIMPLEX, worker.settings.stage)
+    if lost := worker.outcomes.revival.events.flush():
+        recorded.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
+    metrics.flush(recorded)
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
+
+
+@cache
+def _worker() -> SimplexWorker:
+    settings = SimplexWorkerSettings.from_environment()
+    connection = tables.bind(settings.table_prefix, seconds=TABLE_SECONDS, own=MODELS)
+    queues = aws.sqs(connection.session)
+    events = EventLog(EventWriter(aws.firehose(connection.session, FIREHOSE_IN_TIME), queues, settings))
+    outcomes = TokenOutcomes(connection, f"{settings.table_prefix}{ITEMS}", Revival(connection, events))
+    return SimplexWorker(outcomes=outcomes, sqs=queues, settings=settings)
+
+
+def _command_of(body: str) -> SimplexCommand | None:
+    try:
+        message = CommandMessage.model_validate_json(body)
+        return read_command(message.content) if message.network == SIMPLEX else None
+    except ValidationError:
+        return None
