@@ -35,6 +35,7 @@ from ingest.sources.simplex.tls import client_context
 
 MOST_CONNECTIONS = 1_000
 """Each takes some 100 KiB. What is beyond that waits until one is lost."""
+TIMES = SmpTimes()
 _ENDED_SECONDS = 15.0
 """Between two readings of what was given up: what its servers still show matches no rule."""
 _ENDED_OVERLAP_MS = 60_000
@@ -179,7 +180,7 @@ def open_servers(settings: IngestSettings, downstreams: Sequence[Downstream]) ->
             connections=connections,
             take=downstream.take,
             open_key=open_key,
-            times=SmpTimes(),
+            times=TIMES,
             counts=downstream.counts,
         )
 
