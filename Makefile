@@ -276,6 +276,14 @@ bench-crowd: setup ## Send one statement to 100,000 phones through the emulated 
 bench-bouncer: setup ## Measure how many pushes of a Zulip server the emulated stack takes in a second (ROUNDS=40)
 	@$(PY) -m bench.bouncer --rounds $(or $(ROUNDS),40)
 
+.PHONY: bench-simplex
+bench-simplex: .venv/.ready ## Measure what a task of the NTF server bears (CONNECTIONS=1_000 SUBSCRIPTIONS=10)
+	@$(PY) -m bench.simplex
+
+.PHONY: fuzz-simplex
+fuzz-simplex: .venv/.ready ## Feed the NTF server a million mutated blocks (BLOCKS=1_000_000 SEED=7)
+	@$(PY) -m bench.simplex_fuzz
+
 .PHONY: bench-schedule
 bench-schedule: .venv/.ready ## Measure a minute in which 50,000 are woken
 	@$(PY) -m bench.schedule

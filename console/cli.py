@@ -15,6 +15,7 @@ from console.doctor.plan import DeploymentPlan
 from console.faults import AwsError, Exit, discreet, explained
 from console.options import Ago, Hex, Instant, options, yes_option
 from console.output import print_error, show
+from console.simplex.commands import simplex
 from console.walletconnect.commands import walletconnect
 from console.zulip.commands import zulip
 
@@ -244,6 +245,7 @@ def _export_rules(*, client: bytes | None, stage: str | None, as_json: bool) -> 
 
 clarion.add_command(zulip)
 clarion.add_command(walletconnect)
+clarion.add_command(simplex)
 
 
 def main(words: Sequence[str] | None = None) -> int:

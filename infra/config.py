@@ -12,7 +12,7 @@ from clarion.decisions import OwnMessages
 from clarion.networks import NETWORKS, SIMPLEX, STATEMENTS, network
 from clarion.providers.webpush_address import ServiceName
 from clarion.settings import Title, WebhookUrl
-from infra.options import ApiConfig, Config, Ingest, Matching, NtfServer, Size, Stubs
+from infra.options import ApiConfig, Config, Ingest, Matching, NtfTasks, Size, Stubs
 from pipeline.period import SNAPSHOT_DAYS
 
 ZoneId = Annotated[str, Field(pattern=r"^[a-z0-9]+-az\d$")]
@@ -184,7 +184,7 @@ class EnvironmentConfig(Config):
     schedule: Size
     api: ApiConfig
     ingest: Ingest | None
-    ntf: NtfServer | None = None
+    ntf: NtfTasks | None = None
     pipeline: Pipeline | None = None
     push_services: tuple[ServiceName, ...] = ()
     webhook_url: WebhookUrl | None = None
@@ -259,6 +259,8 @@ class EnvironmentConfig(Config):
             raise ValueError(f"options have to be given for the networks that ask for some, and no others: {named}")
         for name, options in asked.items():
             options.model.model_validate(self.options[name])
+            if self.platform is not Platform.HOST and (local := self.options[name].keys() & {*options.local}):
+                raise ValueError(f"{name} may have {', '.join(sorted(local))} on one machine alone")
         return self
 
     @model_validator(mode="after")
@@ -281,7 +283,7 @@ class EnvironmentConfig(Config):
         return needed.difference(self.deployed_providers)
 
     @property
-    def ntf_server(self) -> NtfServer | None:
+    def ntf_server(self) -> NtfTasks | None:
         """None, too, where nobody would call it."""
         return self.ntf if SIMPLEX in self.networks and self.ingest else None
 
@@ -289,6 +291,15 @@ class EnvironmentConfig(Config):
     def followed_networks(self) -> tuple[str, ...]:
         """Those that ingest has sources of."""
         return tuple(name for name in self.networks if network(name).needs.followed)
+
+    def networks_of(self, channel: Channel) -> tuple[str, ...]:
+        """Those that are reached by it."""
+        return tuple(name for name in self.networks if channel in network(name).channels)
+
+    def newest_tables(self, channel: Channel | None = None) -> tuple[str, ...]:
+        """The tables of those whose pushes report the newest items; with `channel`, of those that are reached by it."""
+        reached = self.networks if channel is None else self.networks_of(channel)
+        return tuple(one.needs.body_table for name in reached if (one := network(name)).newest and one.needs.body_table)
 
     @property
     def has_additive_networks(self) -> bool:

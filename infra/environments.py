@@ -16,7 +16,7 @@ from clarion.networks import NETWORKS, SIMPLEX, STATEMENTS, WALLETCONNECT, XMTP,
 from clarion.networks.needs import Nodes
 from clarion.settings import EMULATED_STAGE
 from infra.config import AppConfig, Consumer, EnvironmentConfig, Lasting, Pipeline, Platform
-from infra.options import ApiConfig, FollowingConfig, Ingest, NtfServer, PerAddress, Size, stub_names
+from infra.options import ApiConfig, FollowingConfig, Ingest, NtfTasks, PerAddress, Size, stub_names
 
 if TYPE_CHECKING:
     # Importing it starts a process of Node.js, which reading an environment does not need.
@@ -81,7 +81,7 @@ PROD = EnvironmentConfig(
     # A fortieth of the rate of all: who is alone at an address, as a phone at home, comes nowhere near.
     api=_API.model_copy(update={"per_address": PerAddress(requests_per_minute=300), "serve_docs": False}),
     ingest=Ingest(tasks=2, cpu=256, memory_mb=512, following=_SMALL),
-    ntf=NtfServer(tasks=2, cpu=256, memory_mb=512),
+    ntf=NtfTasks(tasks=2, cpu=256, memory_mb=512),
     pipeline=Pipeline(hour=2, workers=2),
     log_days=30,
     lake_days=400,
@@ -113,7 +113,7 @@ DEV = PROD.model_copy(
         "ingest": Ingest(
             tasks=1, cpu=256, memory_mb=512, spot=True, following=_SMALL.model_copy(update={"lease_seconds": 60})
         ),
-        "ntf": NtfServer(tasks=1, cpu=256, memory_mb=512),
+        "ntf": NtfTasks(tasks=1, cpu=256, memory_mb=512),
         "pipeline": None,
         "monitored": False,
     }
@@ -135,7 +135,12 @@ EMULATOR = PROD.model_copy(
                 "key_servers": ["keys.clarion.localhost"],
                 "private_key_servers": ["keys.clarion.localhost"],
             },
-            SIMPLEX: {"app": "first", "hosts": ["localhost"]},
+            SIMPLEX: {
+                "hosts": ["ntf.clarion.localhost"],
+                "app": "first",
+                "test_provider": True,
+                "allow_loopback": True,
+            },
         },
         "api": _API.model_copy(update={"login_domain": "clarion.localhost"}),
         "stage": EMULATED_STAGE,

@@ -20,7 +20,7 @@ from infra.config import EnvironmentConfig
 from infra.findings import accept
 from infra.image import NTF_COMMAND, STOP_SECONDS
 from infra.networks import network_settings
-from infra.options import NtfServer
+from infra.options import NtfTasks
 from infra.retention import log_group
 from infra.stack import ClarionStack
 from infra.task_image import container_image
@@ -34,7 +34,7 @@ UNHEALTHY_AFTER = 2
 
 class NtfStack(EnvironmentStack):
     def __init__(
-        self, scope: Construct, *, environment: EnvironmentConfig, ntf: NtfServer, clarion: ClarionStack
+        self, scope: Construct, *, environment: EnvironmentConfig, ntf: NtfTasks, clarion: ClarionStack
     ) -> None:
         super().__init__(
             scope, "ntf", environment=environment, description="Clarion's NTF server, which SimpleX's agents call"

@@ -143,7 +143,7 @@ def _nodes_of(name: str) -> Nodes | None:
     return network(name).needs.nodes if name in NETWORKS else None
 
 
-class NtfServer(Config):
+class NtfTasks(Config):
     """The Fargate tasks of SimpleX's NTF server, which need nothing of one another. `cpu` counts 1,024 to a processor."""
 
     tasks: Annotated[int, Field(ge=1, le=10)]

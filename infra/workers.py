@@ -67,6 +67,8 @@ class MatchFunction(ComponentFunction):
         self._allow_reading()
         self.allow_tables("PutItem", foundation.data.tables.push_records)
         self.allow_tables("GetItem PutItem Query", foundation.data.tables.rate_limits)
+        if recorded := environment.newest_tables():
+            self.allow_tables("UpdateItem", *(foundation.data.tables.by_name[name] for name in recorded))
         foundation.allow_events(self)
 
     def _allow_reading(self) -> None:
@@ -97,6 +99,9 @@ class DispatchFunction(ComponentFunction):
             "dead_letter_url": pair.dead.queue_url,
             **given(held_url=pair.held.queue_url if pair.held else None),
             **queues.command_settings(Commander.OUTCOME),
+            **given(
+                payload_secrets=json.dumps(secrets) if (secrets := self._payload_secrets(foundation, channel)) else None
+            ),
             "cleanup_queue_url": queues.cleanup.queue.queue_url,
             "channel": channel,
             "max_receives": str(consumer.receives),
@@ -120,16 +125,24 @@ class DispatchFunction(ComponentFunction):
             self._allow_ending_subscriptions()
         else:
             allow_key(self, foundation.data.key, "dynamodb", "Decrypt")
-        self.allow_secrets(*(name for secrets in apps.values() for name in secrets.names))
+        of_networks = self._payload_secrets(foundation, channel).values()
+        self.allow_secrets(*(name for secrets in apps.values() for name in secrets.names), *of_networks)
+
+    @staticmethod
+    def _payload_secrets(foundation: Foundation, channel: Channel) -> dict[str, str]:
+        """By the networks that compose payloads for the channel by a secret."""
+        secrets = foundation.data.secrets.networks
+        of_channel = foundation.environment.networks_of(channel)
+        return {name: secrets[name][one] for name in of_channel if (one := network(name).needs.payload_secret)}
 
     def _allow_reading(self, channel: Channel) -> None:
         """Addresses, and what networks make bodies of."""
         tables = self.foundation.data.tables
-        of_channel = [
-            one for name in self.foundation.environment.networks if channel in (one := network(name)).channels
-        ]
+        of_channel = [network(name) for name in self.foundation.environment.networks_of(channel)]
         bodies = [tables.by_name[one.needs.body_table] for one in of_channel if one.needs.body_table]
         self.allow_tables("BatchGetItem", tables.subscriptions, *bodies)
+        if recorded := self.foundation.environment.newest_tables(channel):
+            self.allow_tables("UpdateItem", *(tables.by_name[name] for name in recorded))
 
     def _allow_writing(self, pair: QueuePair) -> None:
         """Where a push may end."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from clarion.metrics import Metric
 from ntf.bounds import TooManyError
-from ntf.session import Service, Session
+from ntf.session import AgentSession, Service
 from ntf.tls import READ_BYTES, TlsChannel
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ _SENT_BYTES = 4_096
 class NtfServer:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._sessions: dict[Session, asyncio.Task[object] | None] = {}
+        self._sessions: dict[AgentSession, asyncio.Task[object] | None] = {}
         self._server: asyncio.Server | None = None
         self._ending = False
 
@@ -54,13 +54,13 @@ class NtfServer:
             with service.peers.connection(peername[0] if peername else "0.0.0.0", loop.time()) as peer:  # noqa: S104 - has gone
                 if self._ending:
                     return
-                await self._follow(Session(service, _channel(reader, writer, service), peer))
+                await self._follow(AgentSession(service, _channel(reader, writer, service), peer))
         except TooManyError:
             service.counts[Metric.NTF_CONNECTIONS_REFUSED] += 1
         finally:
             writer.transport.abort()
 
-    async def _follow(self, session: Session) -> None:
+    async def _follow(self, session: AgentSession) -> None:
         self._sessions[session] = asyncio.current_task()
         try:
             await session.serve()

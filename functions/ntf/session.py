@@ -49,7 +49,7 @@ class Service:
 
 
 @dataclass(slots=True, eq=False)
-class Session:
+class AgentSession:
     service: Service
     channel: TlsChannel
     peer: Peer

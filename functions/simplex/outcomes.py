@@ -1,7 +1,7 @@
 """What each command changes.
 
     code_delivered    REGISTERED ──▶ CONFIRMED
-    token_died        ──▶ INVALID and why; in a month it is forgotten, and its queues with it
+    token_died        ──▶ INVALID and why; in a month it is forgotten, and its queues with it; its newest items at once
     token_deleted     its queues are given up, and its rules and newest items erased
     token_revived     its queues are kept again, and have their rules back
 
@@ -84,6 +84,7 @@ class TokenOutcomes:
             lost = StoredToken.lost_rules.set(True)
             update_if(row, lost, condition=StoredToken.status == status.value)
             self._update(command.token_id, [FollowedQueue.ttl.set(ttl)], FollowedQueue.bucket != ENDED)
+            self._erase_items(row.subscription_id)
 
     def _give_up(self, command: TokenDeleted, now: int) -> None:
         """The order comes before the deletion: if that was not done, its agent has been answered so."""
@@ -94,8 +95,7 @@ class TokenOutcomes:
         of_token = subscription_id(command.token_id)
         if find_subscription(of_token) is None:
             erase_dead(self.connection, of_token, 0)
-            key = {"subscription_id": {"S": of_token}}
-            self.connection.dispatch("DeleteItem", {"TableName": self.items_table, "Key": key})
+            self._erase_items(of_token)
 
     def _revive(self, command: TokenRevived, now: int) -> None:
         row = find_row(StoredToken, command.token_id)
@@ -111,6 +111,10 @@ class TokenOutcomes:
         self.revival.revive(subscription, keys, now)
         again = [StoredToken.lost_rules.set(False), StoredToken.added.set(0)]
         update_if(row, *again, condition=StoredToken.status == TokenStatus.ACTIVE.value)
+
+    def _erase_items(self, of_subscription: str) -> None:
+        key = {"subscription_id": {"S": of_subscription}}
+        self.connection.dispatch("DeleteItem", {"TableName": self.items_table, "Key": key})
 
     def _update(self, token_id: str, actions: Iterable[Action], condition: Condition) -> list[bytes]:
         """The keys of the token's queues for which the condition holds."""

@@ -50,9 +50,10 @@ def test_the_commands_are_those_that_the_page_explains() -> None:
     every = {"doctor", "export-rules", "mute", "page", "redrive", "send-test", "status", "unmute", "why"}
     assert set(COMMANDS) == every | {f"zulip {words}" for words in of_zulip} | {
         f"walletconnect {words}" for words in of_walletconnect
-    }
+    } | {f"simplex {words}" for words in ("address", "identity create", "identity rotate")}
     own_page = (ROOT / "docs" / "walletconnect.md").read_text()
-    unexplained = [command for command in COMMANDS if f"$ clarion {command}" not in page + own_page]
+    of_simplex = (ROOT / "docs" / "ntf.md").read_text()
+    unexplained = [command for command in COMMANDS if f"$ clarion {command}" not in page + own_page + of_simplex]
     assert [command for command in unexplained if f"`{command.removeprefix('walletconnect ')}" not in own_page] == []
 
 

@@ -19,7 +19,7 @@ FILES = ("CLARION_CA_FILE", "AWS_CONFIG_FILE")
 """The variables that name one."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def podman() -> Iterator[Podman]:
     if not (shutil.which("podman") and shutil.which("runc")) or os.geteuid() != 0:
         pytest.skip("no podman here that may run containers")
@@ -42,6 +42,20 @@ def with_readable_files(variables: Mapping[str, str], folder: Path) -> dict[str,
     return {**variables, **{name: str(copy) for name, copy in copied.items()}}
 
 
+@pytest.fixture(scope="module")
+def image(podman: Podman) -> str:
+    return build(podman)
+
+
+def test_the_image_has_all_that_the_ntf_server_is_made_of(podman: Podman, image: str) -> None:
+    program = (
+        "import os; os.environ['OPENSSL_CONF'] = '/app/ntf/openssl.cnf'; import ssl, ntf.program, ntf.__main__; "
+        "print(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).get_ciphers()[0]['name'])"
+    )
+    answer = podman("run", "--rm", *HERE, "--entrypoint", "python", image, "-c", program)
+    assert answer == "TLS_CHACHA20_POLY1305_SHA256"
+
+
 async def until_healthy(task: Container) -> None:
     try:
         async with asyncio.timeout(PATIENCE):
@@ -52,9 +66,8 @@ async def until_healthy(task: Container) -> None:
 
 
 async def test_the_image_becomes_healthy_as_the_task_is_run_and_hands_over_on_sigterm(
-    podman: Podman, system: System, tmp_path: Path
+    podman: Podman, image: str, system: System, tmp_path: Path
 ) -> None:
-    image = await asyncio.to_thread(build, podman)
     with reserved_port() as port:
         variables = with_readable_files(task_variables(system.deployment, system.followed, port), tmp_path)
         with running(podman, image, variables, [tmp_path]) as task:

@@ -23,12 +23,15 @@ from clarion.networks.simplex.ntf_commands import NtfRefusal, SubscribeQueue
 from clarion.networks.simplex.queues import ENDED, FOLLOWED, FollowedQueue, bucket_of, ending
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.networks.simplex.statuses import QueueStatus, TokenStatus
+from clarion.networks.simplex.storage_key import ID_BYTES
 from clarion.networks.simplex.tokens import StoredToken, server_name
 from clarion.rule_events import rule_events
 from clarion.rulesets import Changed, RuleSet
 from clarion.tables import RuleRow, Subscription, find_subscription, rule_key, transact, unchanged, update_if
 from ntf.commands.store import NtfStore
 
+NO_TOKEN = bytes(ID_BYTES)
+"""The id of none: looking for it takes as long as for any."""
 _REFUSED = frozenset({TokenStatus.NEW, TokenStatus.REGISTERED, TokenStatus.CONFIRMED})
 """States in which a token takes no commands for subscriptions."""
 
@@ -58,7 +61,7 @@ def delete(store: NtfStore, request: NtfRequest) -> bytes:
 def _owned(store: NtfStore, request: NtfRequest) -> tuple[FollowedQueue, StoredToken]:
     """Raises `NtfRefusal`, in a time that doesn't say whether there is such a subscription."""
     found = store.find_queue(request.transmission.entity_id)
-    token = store.authorized_token(bytes.fromhex(found.token_id) if found else b"", request)
+    token = store.authorized_token(bytes.fromhex(found.token_id) if found else NO_TOKEN, request)
     if found is None:
         raise NtfRefusal(ErrorType.AUTH)
     return found, _usable(token)

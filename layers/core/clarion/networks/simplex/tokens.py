@@ -108,4 +108,4 @@ def server_name(server: SmpServer) -> str:
 
 def subscription_id(of_token: str) -> str:
     """`of_token` is a token's id."""
-    return str(UUID(bytes=bytes.fromhex(of_token)[:16], version=8))
+    return str(UUID(bytes=bytes.fromhex(of_token)[:16], version=5))

@@ -1,0 +1,170 @@
+"""What a task of the NTF server bears: `make bench-simplex`, beside a client that has a processor of its own.
+
+    CONNECTIONS=1_000 SUBSCRIPTIONS=10 python -m bench.simplex
+
+A task of production's size (docs/ntf.md) is filled with agents that stay, each of which subscribes to queues. Commands are
+executed by a stand-in, which checks their signatures: what AWS takes is no matter of the task's. Ends with 1 beyond the bounds.
+"""
+
+import asyncio
+import json
+import os
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import ntf
+from bench.simplex_fuzz import Unauthorized
+from clarion.networks.simplex.blocks import NTF_BLOCK_BYTES, batch_blocks, batched, pad, unpad
+from clarion.networks.simplex.encoding import Reader, items, short, word16
+from clarion.networks.simplex.server_identity import ServerIdentity
+from clarion.networks.simplex.transmissions import Transmission
+from local.ports import reserved_port
+from ntf.program import log_as_json, serve
+from ntf.settings import NtfSettings
+from ntf.wiring import assemble
+
+CONNECTIONS = int(os.environ.get("CONNECTIONS", "1_000"))
+SUBSCRIPTIONS = int(os.environ.get("SUBSCRIPTIONS", "10"))
+AT_ONCE = 32
+"""Agents that connect at the same time."""
+MOST_MB, LEAST_HANDSHAKES = 300, 100
+_PRIVATE = bytes.fromhex("302e020100300506032b657004220420")
+
+
+def serve_here() -> None:
+    """The program: its identity comes on its standard input."""
+    log_as_json()
+    identity = ServerIdentity.model_validate_json(sys.stdin.read())
+    serve(assemble(NtfSettings.from_environment(), identity, Unauthorized()))
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    port: int
+    process: subprocess.Popen[str]
+
+    @property
+    def resident_mb(self) -> float:
+        status = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        (line,) = [line for line in status if line.startswith("VmRSS")]
+        return int(line.split()[1]) / 1024
+
+    @property
+    def processor_s(self) -> float:
+        times = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def running(identity: ServerIdentity) -> Iterator[Server]:
+    with reserved_port() as port, reserved_port() as health_port:
+        bounds = {"connections_per_peer": 100_000, "connections_per_second": 1e6, "peer_blocks_per_second": 1e6}
+        settings = {
+            **dict.fromkeys(("table_prefix", "command_queue_url", "events_stream", "late_events_queue_url"), "-"),
+            "network": "simplex",
+            "options": json.dumps({"hosts": ["ntf.clarion.example"], "app": "first"}),
+            "host": "127.0.0.1",
+            "port": str(port),
+            "health_port": str(health_port),
+            "bounds": json.dumps(bounds),
+        }
+        # OpenSSL reads it when it is loaded, so it has to be there at the start.
+        variables = {
+            "OPENSSL_CONF": str(Path(ntf.__file__).with_name("openssl.cnf")),
+            **os.environ,
+            **{f"CLARION_{name.upper()}": value for name, value in settings.items()},
+        }
+        command = [sys.executable, "-m", "bench.simplex", "serve"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen(command, env=variables, text=True, **pipes) as process:  # type: ignore[call-overload]
+            process.stdin.write(identity.text)
+            process.stdin.close()
+            if not any("listening" in line for line in process.stdout):
+                raise RuntimeError("the server has not started")
+            try:
+                yield Server(port, process)
+            finally:
+                process.kill()
+
+
+@dataclass(frozen=True, slots=True)
+class BenchAgent:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    session_id: bytes
+    key: Ed25519PrivateKey
+
+    async def subscribe(self, number: int) -> None:
+        """One SNEW, answered."""
+        server = items([short(b"smp.example.org")]) + short(b"5223") + short(b"f" * 32)
+        command = b"SNEW S" + short(b"t" * 24) + server + short(number.to_bytes(24)) + short(_PRIVATE + b"k" * 32)
+        plain = Transmission(os.urandom(24), b"", command)
+        signed = replace(plain, authorization=self.key.sign(plain.signed(self.session_id)))
+        self.writer.write(next(iter(batch_blocks([signed.encoded], NTF_BLOCK_BYTES))))
+        batched(await self.reader.readexactly(NTF_BLOCK_BYTES))
+
+
+async def connected(port: int, context: ssl.SSLContext, identity: bytes) -> BenchAgent:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    hello = Reader(unpad(await reader.readexactly(NTF_BLOCK_BYTES)))
+    hello.word32()
+    writer.write(pad(word16(3) + short(identity), NTF_BLOCK_BYTES))
+    return BenchAgent(reader, writer, hello.short(), Ed25519PrivateKey.generate())
+
+
+async def measure(server: Server, identity: bytes) -> bool:
+    """Whether all is within the bounds."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["ntf/1"])
+    before, several = server.resident_mb, asyncio.Semaphore(AT_ONCE)
+
+    async def connect() -> BenchAgent:
+        async with several:
+            agent = await connected(server.port, context, identity)
+            await agent.subscribe(0)
+            return agent
+
+    begun, used = time.monotonic(), server.processor_s
+    agents = await asyncio.gather(*(connect() for _ in range(CONNECTIONS)))
+    taken, used = time.monotonic() - begun, server.processor_s - used
+    commands_s = await _subscribe(agents)
+    handshakes, held = CONNECTIONS / taken, server.resident_mb
+    print(
+        f"{CONNECTIONS:,} connections: {handshakes:.0f} handshakes a second with a command each, "
+        f"{used / CONNECTIONS * 1000:.2f} ms of a processor for one; {commands_s:.0f} commands a second; "
+        f"{held:.0f} MB, of which {before:.0f} without a connection: {(held - before) * 1024 / CONNECTIONS:.0f} KB for each"
+    )
+    for agent in agents:
+        agent.writer.transport.abort()
+    return held <= MOST_MB and handshakes >= LEAST_HANDSHAKES
+
+
+async def _subscribe(agents: Sequence[BenchAgent]) -> float:
+    """Commands a second."""
+    begun = time.monotonic()
+    for number in range(1, SUBSCRIPTIONS):
+        await asyncio.gather(*(agent.subscribe(number) for agent in agents))
+    return len(agents) * (SUBSCRIPTIONS - 1) / (time.monotonic() - begun)
+
+
+def main() -> int:
+    if sys.argv[1:] == ["serve"]:
+        serve_here()
+        return 0
+    identity = ServerIdentity.generate(datetime.now(UTC))
+    with running(identity) as server:
+        return 0 if asyncio.run(measure(server, identity.fingerprint)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""`clarion simplex …`: the NTF server's identity, and the address that agents are given."""

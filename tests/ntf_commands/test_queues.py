@@ -1,0 +1,127 @@
+from collections.abc import Callable
+
+import pytest
+from pynamodb.connection import Connection
+from pynamodb.transactions import TransactWrite
+
+from clarion.networks.simplex import bounds
+from clarion.networks.simplex.queues import FollowedQueue, bucket_of, queue_of, queues_since
+from clarion.networks.simplex.rules import key_of, queue_key
+from clarion.tables import transact
+from ntf.commands import subscribing
+from tests.simplex import NOW, Stage, notifier_key, queue
+
+AUTH, QUOTA = b"ERR AUTH", b"ERR QUOTA"
+
+
+def test_a_subscription_is_a_queue_to_follow_and_a_rule(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    key = queue_key(queue(1))
+    assert agent.subscribe(1) == b"IDSUB " + bytes([len(key)]) + key
+    (row,) = stage.queues()
+    assert (bytes(row.queue_key), queue_of(bytes(row.queue)), row.status) == (key, queue(1), "NEW")
+    assert (row.token_id, row.bucket) == (agent.token_id.hex(), bucket_of(queue(1).server))
+    subscription = stage.subscription(agent)
+    assert subscription.rule_count == 1
+    assert stage.rules(subscription.subscription_id) == [key_of(key)]
+
+
+def test_its_source_finds_it_with_its_key(stage: Stage) -> None:
+    stage.agent().activate().subscribe(1)
+    (found,) = queues_since(bucket_of(queue(1).server), NOW)
+    key = stage.commands.store.key.open(bytes(found.notifier_key), bytes(found.queue_key))
+    assert (key, bytes(found.queue), found.status) == (notifier_key(1), queue(1).encoded, "NEW")
+
+
+def test_the_same_again_is_the_same_subscription(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    assert agent.subscribe(1) == agent.subscribe(1)
+    assert len(stage.queues()) == 1
+
+
+def test_one_that_could_not_be_followed_is_tried_again(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    agent.subscribe(1)
+    stage.clock.advance(60)
+    for status, after in (("ACTIVE", "ACTIVE"), ("END", "NEW"), ("ERR QUOTA", "NEW")):
+        stage.queues()[0].update([FollowedQueue.status.set(status)])
+        agent.subscribe(1)
+        assert stage.queues()[0].status == after
+    assert stage.queues()[0].changed_at == NOW + 60_000
+
+
+def test_a_queue_is_whose_it_was_first(stage: Stage) -> None:
+    agent, other = stage.agent().activate(), stage.agent(b"other", b"cd" * 32).activate()
+    agent.subscribe(1)
+    assert (other.subscribe(1), agent.subscribe(1, key=2)) == (AUTH, AUTH)
+
+
+def test_its_status_is_its_owner_s_to_ask(stage: Stage) -> None:
+    agent, other = stage.agent().activate(), stage.agent(b"other", b"cd" * 32).activate()
+    agent.subscribe(1)
+    key = queue_key(queue(1))
+    assert (agent.ask(b"SCHK", key), other.ask(b"SCHK", key)) == (b"SUB NEW", AUTH)
+    assert (agent.ask(b"SCHK", bytes(24)), other.ask(b"SDEL", key)) == (AUTH, AUTH)
+    stage.queues()[0].update([FollowedQueue.status.set("ERR INTERNAL")])
+    assert agent.ask(b"SCHK", key) == b"SUB ERR INTERNAL"
+
+
+def test_a_deleted_one_is_given_up_and_free(stage: Stage) -> None:
+    agent, other = stage.agent().activate(), stage.agent(b"other", b"cd" * 32).activate()
+    agent.subscribe(1)
+    key = queue_key(queue(1))
+    assert (agent.ask(b"SDEL", key), agent.ask(b"SDEL", key), agent.ask(b"SCHK", key)) == (b"OK", AUTH, AUTH)
+    subscription = stage.subscription(agent)
+    assert (subscription.rule_count, stage.rules(subscription.subscription_id)) == (0, [])
+    assert [row.ended for row in stage.queues()] == [True]
+    assert other.subscribe(1).startswith(b"IDSUB")
+
+
+def test_before_its_token_is_active_there_is_none(stage: Stage) -> None:
+    agent = stage.agent()
+    agent.register()
+    assert agent.subscribe(1) == AUTH
+
+
+def test_a_token_has_so_many(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscribing, "QUEUES_OF_TOKEN", 2)
+    agent = stage.agent().activate()
+    assert [agent.subscribe(number)[:5] for number in range(3)] == [b"IDSUB", b"IDSUB", QUOTA[:5]]
+    agent.ask(b"SDEL", queue_key(queue(0)))
+    assert agent.subscribe(2).startswith(b"IDSUB")
+
+
+def test_and_on_so_many_servers(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    asked = [agent.subscribe(number, server=number)[:5] for number in range(bounds.SERVERS_OF_TOKEN + 1)]
+    assert asked == [b"IDSUB"] * bounds.SERVERS_OF_TOKEN + [QUOTA[:5]]
+    assert agent.subscribe(99).startswith(b"IDSUB")
+
+
+def test_whoever_meets_another_change_of_the_token_s_tries_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = stage.agent().activate()
+    others = iter([2, 3])
+
+    def transact_after_another(connection: Connection, write: Callable[[TransactWrite], None]) -> bool:
+        if number := next(others, None):
+            agent.subscribe(number)
+        return transact(connection, write)
+
+    monkeypatch.setattr(subscribing, "transact", transact_after_another)
+    assert agent.subscribe(1).startswith(b"IDSUB")
+    row = stage.subscription(agent)
+    assert row.rule_count == len(stage.rules(row.subscription_id)) == len(stage.queues()) == 3
+
+
+def test_what_aws_does_not_do_now_is_a_fault_of_the_store(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    stage.sqs.delete_queue(QueueUrl=stage.commands.store.push_queue_url)
+    assert agent.register() == b"ERR STORE unavailable"
+
+
+def test_a_bug_is_an_internal_one(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    stage.subscription(agent)
+    row = stage.token(agent)
+    row.update([type(row).status.set("no status")])
+    assert agent.status() == b"ERR INTERNAL"

@@ -1,0 +1,293 @@
+from hypothesis import given
+from hypothesis import strategies as st
+from nacl.public import PrivateKey
+
+from clarion.decisions import Purpose, PushDecision, SubscriptionStatus
+from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS, VERIFICATIONS_AN_HOUR
+from clarion.networks.simplex.commands import CodeDelivered, TokenDied, of_outcome, read_command
+from clarion.networks.simplex.storage_key import StorageKey, UnopenableError
+from clarion.networks.simplex.tokens import StoredToken
+from clarion.tables import Subscription, Token, WakeUp
+from tests.simplex import NOW, Agent, Stage
+
+AUTH, QUOTA, PROHIBITED = b"ERR AUTH", b"ERR QUOTA", b"ERR CMD PROHIBITED"
+OTHER_DEVICE = b"cd" * 32
+
+
+def died(stage: Stage, agent: Agent, reason: str = "Unregistered") -> None:
+    """As dispatch finds out: the subscription ends, and the worker is ordered to say why."""
+    row = stage.subscription(agent)
+    ended = [
+        Subscription.status.set(SubscriptionStatus.INVALID.value),
+        Subscription.revision.add(1),
+        Subscription.rule_count.set(0),
+    ]
+    row.update([*ended, Subscription.generation.set(row.revision + 1)])
+    for holder in Token.scan():
+        holder.delete()
+    command = TokenDied(token_id=agent.token_id.hex(), reason=reason, observed_at=stage.clock())
+    stage.outcomes.handle(command, stage.clock())
+
+
+def test_a_new_token_gets_a_code_and_waits_for_it(stage: Stage) -> None:
+    agent = stage.agent()
+    assert agent.register().startswith(b"IDTKN ")
+    (push,) = stage.pushes()
+    assert (push.purpose, push.body, str(push.subscription_id)) == (
+        Purpose.VERIFICATION,
+        None,
+        stage.token(agent).subscription_id,
+    )
+    assert len(agent.opened(push)["verification"]) == 32
+    assert agent.status() == b"TKN REGISTERED"
+    row, token = stage.subscription(agent), stage.token(agent)
+    assert (row.status, row.environment, row.app) == ("pending", "production", "first")
+    assert token.ttl == row.ttl == NOW // 1000 + UNVERIFIED_SECONDS
+    assert not list(Token.scan())
+
+
+def test_the_code_makes_it_active_however_often_it_is_handed_back(stage: Stage) -> None:
+    agent = stage.agent()
+    agent.register()
+    code = agent.pushed_code()
+    assert [agent.verify(code), agent.verify(code), agent.status()] == [b"OK", b"OK", b"TKN ACTIVE"]
+    row = stage.subscription(agent)
+    assert (row.status, row.ttl) == ("active", None)
+    assert [holder.holder for holder in Token.scan()] == [f"simplex/{row.subscription_id}"]
+
+
+def test_another_code_verifies_nothing(stage: Stage) -> None:
+    agent = stage.agent()
+    agent.register()
+    assert [agent.verify(bytes(32)), agent.verify(b""), agent.status()] == [AUTH, AUTH, b"TKN REGISTERED"]
+
+
+def test_who_registers_twice_has_one_token_and_the_same_code(stage: Stage) -> None:
+    agent = stage.agent()
+    first = agent.register()
+    code = agent.pushed_code()
+    assert agent.register() == first
+    assert agent.pushed_code() == code
+    assert len(list(StoredToken.scan())) == len(list(Subscription.scan())) == 1
+
+
+def test_a_repetition_leaves_an_active_token_active(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    agent.register()
+    assert agent.status() == b"TKN ACTIVE"
+    (push,) = stage.pushes()
+    assert agent.verify(agent.opened(push)["verification"]) == b"OK"
+
+
+def test_nobody_else_may_speak_for_a_token(stage: Stage) -> None:
+    agent, stranger = stage.agent().activate(), stage.agent(b"stranger")
+    stranger.token_id = agent.token_id
+    asked = [stranger.status(), stranger.verify(b"c"), stranger.replace(OTHER_DEVICE), stranger.wake_up(20)]
+    assert [*asked, stranger.ask(b"TDEL", agent.token_id), stranger.subscribe(1)] == [AUTH] * 6
+    assert agent.status() == b"TKN ACTIVE"
+
+
+def test_a_token_that_nobody_has_registered_is_answered_likewise(stage: Stage) -> None:
+    agent = stage.agent()
+    agent.token_id = bytes(24)
+    assert [agent.status(), agent.ask(b"TDEL", bytes(24)), agent.subscribe(1)] == [AUTH] * 3
+
+
+def test_another_key_for_pushes_is_refused_in_a_repetition(stage: Stage) -> None:
+    agent = stage.agent()
+    agent.register()
+    agent.dh = PrivateKey(b"y" * 32)
+    assert agent.register() == AUTH
+
+
+def test_a_device_gets_so_many_codes_an_hour(stage: Stage) -> None:
+    asked = [stage.agent(str(number).encode()).register()[:5] for number in range(VERIFICATIONS_AN_HOUR + 1)]
+    assert asked == [b"IDTKN"] * VERIFICATIONS_AN_HOUR + [QUOTA[:5]]
+    stage.clock.advance(3600)
+    assert stage.agent().register().startswith(b"IDTKN")
+
+
+def test_what_is_no_token_of_apple_s_is_not_registered(stage: Stage) -> None:
+    assert stage.agent(device=b"zz").register() == b"ERR CMD SYNTAX"
+    assert not stage.pushes()
+
+
+def test_a_token_of_nobody_s_is_registered_and_never_pushed_to(stage: Stage) -> None:
+    agent = stage.agent(provider=b"AN")
+    assert agent.register().startswith(b"IDTKN")
+    assert agent.register().startswith(b"IDTKN")
+    assert [agent.status(), agent.wake_up(20), agent.replace(b"cd")] == [b"TKN REGISTERED", b"OK", PROHIBITED]
+    assert (stage.pushes(), list(Subscription.scan())) == ([], [])
+
+
+def test_the_sandbox_s_tokens_go_there(stage: Stage) -> None:
+    agent = stage.agent(provider=b"AD").activate()
+    row = stage.subscription(agent)
+    assert row.environment == "sandbox"
+
+
+def test_who_proves_a_device_ends_whoever_had_it_before(stage: Stage) -> None:
+    earlier = stage.agent(b"earlier").activate()
+    earlier.subscribe(1)
+    before = stage.token(earlier).subscription_id
+    later = stage.agent(b"later").activate()
+    stage.carry_out()
+    assert (earlier.status(), later.status()) == (AUTH, b"TKN ACTIVE")
+    assert [row.ended for row in stage.queues()] == [True]
+    assert stage.rules(before) == []
+    assert len(list(Token.scan())) == 1
+
+
+def test_another_token_is_proven_anew_and_keeps_id_and_queues(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    agent.subscribe(1)
+    assert agent.replace(OTHER_DEVICE) == b"OK"
+    assert (agent.status(), agent.subscribe(2), agent.ask(b"SCHK", stage.queues()[0].queue_key)) == (
+        b"TKN REGISTERED",
+        AUTH,
+        AUTH,
+    )
+    assert not list(Token.scan())
+    assert agent.verify() == b"OK"
+    row = stage.subscription(agent)
+    assert (row.token, row.status, row.rule_count) == (OTHER_DEVICE.decode(), "active", 1)
+    assert len(stage.rules(row.subscription_id)) == 1
+
+
+def test_who_registers_the_other_token_finds_the_same_one(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    agent.replace(OTHER_DEVICE)
+    known, agent.device = agent.token_id, OTHER_DEVICE
+    assert agent.register().startswith(b"IDTKN")
+    assert agent.token_id == known
+    third = b"ef" * 32
+    agent.replace(third)
+    agent.register()
+    assert agent.token_id != known
+
+
+def test_what_came_while_it_was_not_active_is_pushed_once_it_is(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    agent.replace(OTHER_DEVICE)
+    code = agent.pushed_code()
+    number = stage.record(agent, "00000000", b"raw")
+    agent.verify(code)
+    (push,) = stage.pushes()
+    assert (push.purpose, push.number, push.body) == (Purpose.REFRESH, number, None)
+
+
+def test_nothing_is_left_of_a_deleted_token(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    agent.subscribe(1)
+    agent.wake_up(20)
+    of = stage.token(agent).subscription_id
+    assert agent.ask(b"TDEL", agent.token_id) == b"OK"
+    stage.carry_out()
+    assert agent.status() == AUTH
+    assert (list(Subscription.scan()), list(Token.scan()), stage.rules(of)) == ([], [], [])
+    assert not [entry for entry in WakeUp.scan() if entry.slot != "minutes"]
+    assert [row.ended for row in stage.queues()] == [True]
+
+
+def test_an_order_for_a_token_that_was_not_deleted_after_all_changes_nothing(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    agent.subscribe(1)
+    agent.ask(b"TDEL", agent.token_id)
+    stage.orders()
+    agent.register()
+    agent.verify()
+    agent.subscribe(2)
+    assert agent.ask(b"TDEL", agent.token_id) == b"OK"
+    (order,) = stage.orders()
+    agent.activate()
+    stage.outcomes.handle(order, stage.clock())
+    assert not any(row.ended for row in stage.queues())
+
+
+def test_wake_ups_come_as_often_as_they_may(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    assert [agent.wake_up(minutes) for minutes in (1, 19, 20, 65535, 0)] == [QUOTA, QUOTA, b"OK", b"OK", b"OK"]
+    row = stage.subscription(agent)
+    assert row.wake_every_minutes is None
+
+
+def test_a_code_that_was_delivered_confirms_its_token(stage: Stage) -> None:
+    agent = stage.agent()
+    agent.register()
+    (push,) = stage.pushes()
+    command = of_outcome(push, PushDecision.DELIVERED, None)
+    assert command
+    assert isinstance(read_command(command.content), CodeDelivered)
+    stage.outcomes.handle(read_command(command.content), stage.clock())
+    assert agent.status() == b"TKN CONFIRMED"
+    assert agent.verify(agent.opened(push)["verification"]) == b"OK"
+    stage.outcomes.handle(read_command(command.content), stage.clock())
+    assert agent.status() == b"TKN ACTIVE"
+
+
+def test_a_dead_token_says_why_and_comes_to_life_with_its_queues(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    agent.subscribe(1)
+    died(stage, agent)
+    assert agent.status() == b"TKN INVALID,UNREGISTERED"
+    assert [row.ttl for row in stage.queues()] == [NOW // 1000 + INVALID_SECONDS]
+    assert agent.subscribe(2).startswith(b"IDSUB")
+    assert agent.ask(b"SCHK", bytes(stage.queues()[0].queue_key)) == b"SUB NEW"
+    agent.activate()
+    stage.carry_out()
+    row = stage.subscription(agent)
+    assert (row.status, row.rule_count) == ("active", 2)
+    assert sorted(rule[1:] for rule in stage.rules(row.subscription_id)) == sorted(
+        bytes(one.queue_key) for one in stage.queues()
+    )
+    assert [one.ttl for one in stage.queues()] == [None, None]
+    assert not stage.token(agent).lost_rules
+
+
+def test_a_death_from_before_the_token_was_registered_again_is_none(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    stale = TokenDied(token_id=agent.token_id.hex(), reason="BadDeviceToken", observed_at=stage.clock())
+    stage.clock.advance(1)
+    agent.replace(OTHER_DEVICE)
+    stage.outcomes.handle(stale, stage.clock())
+    assert agent.status() == b"TKN REGISTERED"
+
+
+def test_an_agent_of_an_older_version_is_told_no_reason(stage: Stage) -> None:
+    agent = stage.agent()
+    agent.register()
+    died(stage, agent, "BadDeviceToken")
+    assert agent.status() == b"TKN INVALID,BAD"
+
+
+def test_a_token_that_was_never_verified_is_forgotten(stage: Stage) -> None:
+    agent = stage.agent()
+    agent.register()
+    stage.clock.advance(UNVERIFIED_SECONDS)
+    assert agent.status() == AUTH
+    assert agent.register().startswith(b"IDTKN")
+
+
+def test_what_is_stored_shows_no_secret(stage: Stage) -> None:
+    agent = stage.agent()
+    agent.register()
+    code = agent.pushed_code()
+    row, token = stage.subscription(agent), stage.token(agent)
+    stored = repr(row.attribute_values) + repr(token.attribute_values)
+    for secret in (code, agent.secret):
+        assert repr(secret)[2:-1] not in stored
+    assert "abab" not in repr(token) + repr(row)
+
+
+@given(st.binary(), st.binary(), st.binary())
+def test_only_the_same_key_opens_and_only_in_the_same_context(content: bytes, context: bytes, other: bytes) -> None:
+    key = StorageKey(b"k" * 64)
+    sealed = key.seal(content, context)
+    assert key.open(sealed, context) == content
+    for box, asked in ((StorageKey(b"l" * 64), context), (key, context + b"x")):
+        try:
+            box.open(sealed, asked)
+        except UnopenableError:
+            continue
+        raise AssertionError
+    assert (key.id_of(b"a", content, other) == key.id_of(b"a", content + other)) is False
