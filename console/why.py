@@ -43,6 +43,7 @@ MEANING = {
     PushDecision.RECEIVED: "the receiver says that it has it",
     PushDecision.TOKEN_GONE: "the provider says that the token is dead; the device has to register again",
     PushDecision.SUBSCRIPTION_GONE: "the subscription was removed, or its token died, before the push was sent",
+    PushDecision.COALESCED: "another push of the same subscription brought what this one was about",
     PushDecision.STALE: "the push came too late to be of use: a call after 30 s, an expired envelope, or nothing left to send",
     PushDecision.RETRY: "it rests in its queue until the next attempt",
     PushDecision.REFUSED: "the provider will never take this push: it is among the dead letters",

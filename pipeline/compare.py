@@ -11,11 +11,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from clarion.decisions import FINAL, REACHED, EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.limiter import LATENESS
 from pipeline.decided import decided_once
 from pipeline.doubt import (
-    FINAL,
     asked_fingerprints,
     claimed_fingerprints,
     concerned,
@@ -195,7 +194,7 @@ def outcomes(pushed: DataFrame) -> DataFrame:
     """
     final = F.col("decision").isin(*map(str, FINAL))
     last = F.max_by(F.struct("decision", "reason", "attempt"), F.struct(final, "at"))
-    delivered = F.min(F.when(F.col("decision") == PushDecision.DELIVERED, F.col("latency_ms")))
+    delivered = F.min(F.when(F.col("decision").isin(*map(str, REACHED)), F.col("latency_ms")))
     ended = final | (F.col("decision") == PushDecision.STALE)
     return (
         pushed.repartition("receipt")

@@ -17,14 +17,12 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clarion.decisions import NotificationDecision, PushDecision, Wanted
+from clarion.decisions import FINAL, REACHED, NotificationDecision, Wanted
 from clarion.limiter import LATENESS, SKEW
 from pipeline.limits import LimitHistory
 from pipeline.period import Period
 from pipeline.rules import NUMBERS, broadcast_if_few, in_force_at, is_alive
 
-FINAL = (PushDecision.DELIVERED, PushDecision.TOKEN_GONE, PushDecision.SUBSCRIPTION_GONE, PushDecision.REFUSED)
-"""After these a push is not tried again."""
 SHARES = 64
 """Of each envelope: enough that one doubt among a popular sender's followers leaves most of them out of it."""
 _QUEUED = str(NotificationDecision.QUEUED)
@@ -109,7 +107,7 @@ def decided_fingerprints(notified: DataFrame, period: Period) -> DataFrame:
 def pushed_fingerprints(pushed: DataFrame, late: int) -> DataFrame:
     """Of the lake's kind: what has come to its end, and in how many milliseconds."""
     ended = _hashed(pushed.where(F.col("decision").isin(*map(str, FINAL))), "decision", "latency_ms")
-    slow = (F.col("decision") == PushDecision.DELIVERED) & (F.col("latency_ms") > late)
+    slow = F.col("decision").isin(*map(str, REACHED)) & (F.col("latency_ms") > late)
     fingerprint = _fingerprint("receipt", "subscription", F.when(slow, F.lit(1)))
     return ended.select(*_share(), (-fingerprint).alias("pushed"))
 

@@ -8,7 +8,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clarion.decisions import NotificationDecision, Purpose, PushDecision
+from clarion.decisions import REACHED, NotificationDecision, Purpose
 from pipeline.findings import REPAIRABLE, Difference
 from pipeline.period import HOUR_MS, Period
 from pipeline.rules import REFUSALS
@@ -57,7 +57,7 @@ def _decided(decided: DataFrame) -> DataFrame:
 def _tried(tried: DataFrame) -> DataFrame:
     """The pushes that are notifications. One that was sent again may have no decision beside it."""
     ours = tried.where(F.coalesce("purpose", F.lit(str(Purpose.NOTIFICATION))) == Purpose.NOTIFICATION)
-    delivered = F.col("decision") == PushDecision.DELIVERED
+    delivered = F.col("decision").isin(*map(str, REACHED))
     return _flagged(ours, F.col("at") - F.col("latency_ms"), tried=F.lit(True), delivered=delivered)
 
 

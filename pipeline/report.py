@@ -65,6 +65,8 @@ PER_DECISION = {
     "notification/queued": Units(reads=1, writes=2, sent=1),
     # Dispatch reads the subscription, and emits an event in a record of its own.
     "push/delivered": _LOOKED_UP,
+    # What was sent with another push costs the row's read; what was sent before, no more.
+    "push/coalesced": Units(reads=1.5, records=1),
     "push/token_gone": Units(reads=0.5, writes=4, records=1),
     "push/retry": Units(reads=0.5, sent=1, records=1),
     "push/refused": _LOOKED_UP,

@@ -17,9 +17,9 @@ from clarion import newest, tables
 from clarion.event_log import EventWriter
 from clarion.messages import CommandMessage, PushMessage
 from clarion.networks import Receiver
-from clarion.networks.simplex import commands
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
 from clarion.networks.simplex.blocks import NTF_BLOCK_BYTES, batch_blocks
+from clarion.networks.simplex.commands import SimplexCommand, read_command
 from clarion.networks.simplex.composing import compose
 from clarion.networks.simplex.credentials import dh_der
 from clarion.networks.simplex.encoding import Reader, short, word16
@@ -135,7 +135,7 @@ class Agent:
     def opened(self, push: PushMessage) -> dict[str, bytes]:
         row = find_subscription(str(push.subscription_id))
         assert row is not None
-        receiver = Receiver("", 4096, 0, bytes(row.network_data or b""), SharedSecret(secret=SECRET))  # type: ignore[arg-type] # pydantic makes it
+        receiver = Receiver("", 4096, 0, bytes(row.network_data or b""), SharedSecret(secret=SECRET))
         data = json.loads(compose(push.channel, push, receiver).body)["notificationData"]
         return {name: self._opened(data["nonce"], value) for name, value in data.items() if name != "nonce"}
 
@@ -160,11 +160,9 @@ class Stage:
         """Since the last look."""
         return [PushMessage.model_validate_json(body) for body in self.drain("apns")]
 
-    def orders(self) -> list[commands.SimplexCommand]:
+    def orders(self) -> list[SimplexCommand]:
         """Since the last look."""
-        return [
-            commands.read_command(CommandMessage.model_validate_json(body).content) for body in self.drain("commands")
-        ]
+        return [read_command(CommandMessage.model_validate_json(body).content) for body in self.drain("commands")]
 
     def carry_out(self) -> None:
         for order in self.orders():

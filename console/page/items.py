@@ -46,6 +46,7 @@ STATIONS: dict[str, tuple[Station, Fate]] = {
     PushDecision.RETRY: (Station.DISPATCH, Fate.WAITING),
     PushDecision.MISCONFIGURED: (Station.DISPATCH, Fate.WAITING),
     PushDecision.DELIVERED: (Station.PHONE, Fate.ARRIVED),
+    PushDecision.COALESCED: (Station.PHONE, Fate.ARRIVED),
     PushDecision.RECEIVED: (Station.PHONE, Fate.ARRIVED),
 }
 """By each word of the decisions: how far the item has come with it, and whether it goes on."""

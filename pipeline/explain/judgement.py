@@ -6,7 +6,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from clarion.decisions import EnvelopeDecision, PushDecision
+from clarion.decisions import FINAL, REACHED, EnvelopeDecision, PushDecision
 from clarion.events import PushTried
 from clarion.networks import Rule, network
 from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, Wish, wish
@@ -28,7 +28,6 @@ RIGHT, UNKNOWN = "right", "unknown"
 REPAIRED = {*REPAIRABLE, Difference.LATE}
 """What is a difference no more once a replay has sent it again."""
 NOTHING = "no notification"
-FINAL = {PushDecision.DELIVERED, PushDecision.TOKEN_GONE, PushDecision.SUBSCRIPTION_GONE, PushDecision.REFUSED}
 ENDED = {*FINAL, PushDecision.STALE}
 
 
@@ -180,7 +179,7 @@ def _delivery(pushes: Sequence[PushTried], leeway: Leeway) -> tuple[str, str]:
         return Difference.LATE, f"It was given up as stale at {clock(last.at)}."
     if last.decision not in FINAL:
         return Difference.MISSING, f"It was given up after attempt {last.attempt}: {last.reason or last.decision}."
-    latency = min((push.latency_ms for push in pushes if push.decision is PushDecision.DELIVERED), default=0)
+    latency = min((push.latency_ms for push in pushes if push.decision in REACHED), default=0)
     if latency > leeway.late:
         return Difference.LATE, f"It was delivered only after {latency} ms."
     return RIGHT, f"It ended as {last.decision} at attempt {last.attempt}."

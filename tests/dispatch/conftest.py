@@ -18,7 +18,7 @@ from clarion.cleanup import CleanupQueue
 from clarion.decisions import Environment
 from clarion.event_log import EventLog, EventWriter
 from clarion.messages import CleanupMessage, CommandMessage, PushMessage
-from clarion.networks import STATEMENTS
+from clarion.networks import SIMPLEX, STATEMENTS
 from clarion.networks.statements.payload import StatementBody
 from clarion.providers.apns import ApnsApp
 from clarion.providers.apps import Apps, AppSettings, apns_apps, fcm_apps
@@ -345,7 +345,7 @@ class Worker:
             queue=PushQueue(cast("SQSClient", queue), "pushes", "dead-letters", "held"),
             cleanup=CleanupQueue(cast("SQSClient", queue), "cleanup"),
             events=events,
-            command_queues={"toy": "commands"},
+            command_queues={"toy": "commands", SIMPLEX: "commands"},
             clock=clock,
             max_receives=PROD.dispatch.receives,
             transactions=1,  # moto loses its head when there are several

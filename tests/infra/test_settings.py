@@ -141,11 +141,11 @@ EVERYTHING: dict[str, Any] = {
 }
 FIXED = IngestSettings.model_fields.keys() - FollowingConfig.model_fields.keys()
 UNSET: Mapping[str, set[str]] = {
-    "apns": {"command_queues", "push_services", "webhook_url"},
-    "voip": {"command_queues", "held_url", "push_services", "webhook_url"},
-    "fcm": {"command_queues", "sandbox_secret_id", "push_services", "webhook_url"},
-    "webpush": {"command_queues", "sandbox_secret_id", "webhook_url"},
-    "webhook": {"command_queues", "sandbox_secret_id", "push_services"},
+    "apns": {"command_queues", "payload_secrets", "push_services", "webhook_url"},
+    "voip": {"command_queues", "payload_secrets", "held_url", "push_services", "webhook_url"},
+    "fcm": {"command_queues", "payload_secrets", "sandbox_secret_id", "push_services", "webhook_url"},
+    "webpush": {"command_queues", "payload_secrets", "sandbox_secret_id", "webhook_url"},
+    "webhook": {"command_queues", "payload_secrets", "sandbox_secret_id", "push_services"},
     "ingest": {
         *(name for name in FIXED if name.endswith("_seconds")),
         "ca_file",

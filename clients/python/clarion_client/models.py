@@ -14,7 +14,15 @@ type NotificationDecision = Literal[
     "own_message", "not_pushable", "not_in_scope", "rate_limited", "duplicate", "capped", "queued"
 ]
 type PushDecision = Literal[
-    "delivered", "received", "token_gone", "subscription_gone", "stale", "retry", "refused", "misconfigured"
+    "delivered",
+    "received",
+    "token_gone",
+    "subscription_gone",
+    "coalesced",
+    "stale",
+    "retry",
+    "refused",
+    "misconfigured",
 ]
 
 

@@ -115,3 +115,9 @@ class PushDecision(StrEnum):
     RETRY = "retry"
     REFUSED = "refused"
     MISCONFIGURED = "misconfigured"
+
+
+REACHED = frozenset({PushDecision.DELIVERED, PushDecision.COALESCED})
+"""What a notification was for has been pushed: by itself, or with another."""
+FINAL = (*sorted(REACHED), PushDecision.TOKEN_GONE, PushDecision.SUBSCRIPTION_GONE, PushDecision.REFUSED)
+"""After these a push is not tried again."""

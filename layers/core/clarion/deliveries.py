@@ -30,6 +30,7 @@ DECISIONS: tuple[DeliveryDecision, ...] = (
     *(PushDecision.STALE, PushDecision.TOKEN_GONE, PushDecision.SUBSCRIPTION_GONE),
     *(NotificationDecision.RATE_LIMITED, NotificationDecision.CAPPED, NotificationDecision.OWN_MESSAGE),
     *(NotificationDecision.NOT_PUSHABLE, NotificationDecision.NOT_IN_SCOPE, PushDecision.RECEIVED),
+    PushDecision.COALESCED,
 )
 """Those that a client learns of, each in the place that it had from the start: further ones come at the end."""
 KEPT_HOURS = 24

@@ -1,0 +1,111 @@
+"""What SimpleX states in its `needs` is deployed where an environment names it."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+from aws_cdk.assertions import Template
+from pydantic import ValidationError
+
+from clarion.networks import SIMPLEX, STATEMENTS
+from clarion.networks.simplex.needs import IDENTITY, ITEMS, OF_SOURCE, STORAGE_KEY
+from clarion.networks.simplex.settings import LOCAL_OPTIONS, SimplexOptions
+from dispatch.settings import DispatchSettings
+from infra.config import EnvironmentConfig
+from infra.environments import EMULATOR, PROD
+from match.settings import MatchSettings
+from simplex.worker import SimplexWorkerSettings
+from tests.grants import Permissions, permissions
+from tests.infra.templates import function_variables, properties, resolved
+
+OPTIONS = {"hosts": ["ntf.example.org"], "app": "first"}
+DEPLOYED = {"networks": (STATEMENTS, SIMPLEX), "options": {SIMPLEX: OPTIONS}}
+RECEIVING = ("ReceiveMessage", "ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "GetQueueUrl")
+SHARED = {"logs:CreateLogStream", "logs:PutLogEvents", "firehose:PutRecordBatch"}
+
+
+@pytest.fixture(scope="module")
+def template(template_with: Callable[..., Template]) -> Template:
+    return template_with(**DEPLOYED)
+
+
+@pytest.fixture(scope="module")
+def allowed(template: Template) -> Mapping[str, Permissions]:
+    return permissions(template)
+
+
+def variables(template: Template, function: str) -> dict[str, str]:
+    found = function_variables(template, f"clarion-prod-{function}")
+    return {key: resolved(value) for key, value in found.items()}
+
+
+def test_its_worker_may_do_exactly_what_it_does(allowed: Mapping[str, Permissions]) -> None:
+    may = {action: names for action, names in allowed["simplex-worker"].items() if not action.startswith("kms:")}
+    for action in RECEIVING:
+        assert may.pop(f"sqs:{action}") == {"clarion-prod-simplex-commands"}
+    assert may.pop("sqs:SendMessage") == {"clarion-prod-simplex-commands-dead", "clarion-prod-late-events"}
+    assert may.pop("secretsmanager:GetSecretValue") == {f"clarion-prod-{one}" for one in (STORAGE_KEY, IDENTITY)}
+    assert {action: names for action, names in may.items() if action not in SHARED} == {
+        "dynamodb:GetItem": {"clarion-prod-simplex_tokens"},
+        "dynamodb:BatchGetItem": {"clarion-prod-subscriptions", "clarion-prod-rules"},
+        "dynamodb:Query": {"clarion-prod-simplex_queues/index/by_token", "clarion-prod-rules"},
+        "dynamodb:UpdateItem": {
+            "clarion-prod-simplex_tokens",
+            "clarion-prod-simplex_queues",
+            "clarion-prod-subscriptions",
+        },
+        "dynamodb:PutItem": {"clarion-prod-rules"},
+        "dynamodb:BatchWriteItem": {"clarion-prod-rules"},
+        "dynamodb:DeleteItem": {f"clarion-prod-{ITEMS}"},
+    }
+
+
+def test_match_and_dispatch_may_keep_its_newest_items(allowed: Mapping[str, Permissions]) -> None:
+    able = {who for who, may in allowed.items() if f"clarion-prod-{ITEMS}" in may.get("dynamodb:UpdateItem", ())}
+    assert able == {"match", "pages", "apns"}
+    assert f"clarion-prod-{ITEMS}" in allowed["apns"]["dynamodb:BatchGetItem"]
+
+
+def test_only_its_own_channel_reads_the_storage_key(template: Template, allowed: Mapping[str, Permissions]) -> None:
+    name = f"clarion-prod-{STORAGE_KEY}"
+    readers = {who for who, may in allowed.items() if name in may.get("secretsmanager:GetSecretValue", ())}
+    assert {"apns", "simplex-worker"} <= readers
+    assert not readers & {"voip", "fcm", "webpush", "match"}
+    settings = DispatchSettings.from_environment(variables(template, "apns"))
+    assert settings.payload_secrets == {SIMPLEX: name}
+    assert not DispatchSettings.from_environment(variables(template, "fcm")).payload_secrets
+    assert settings.command_queues.keys() == {SIMPLEX}
+
+
+def test_its_functions_understand_their_environment(template: Template) -> None:
+    settings = SimplexWorkerSettings.from_environment(variables(template, "simplex-worker"))
+    assert settings.options == SimplexOptions.model_validate(OPTIONS)
+    assert MatchSettings.from_environment(variables(template, "match")).table_prefix == "clarion-prod-"
+
+
+def test_the_storage_key_is_made_and_the_identity_is_not(template: Template) -> None:
+    made = {
+        secret["Name"]: "GenerateStringKey" in secret["GenerateSecretString"]
+        for secret in properties(template, "AWS::SecretsManager::Secret")
+    }
+    assert (made[f"clarion-prod-{STORAGE_KEY}"], made[f"clarion-prod-{IDENTITY}"]) == (True, False)
+
+
+def test_the_index_of_queues_has_what_its_source_needs(template: Template) -> None:
+    (table,) = [
+        one
+        for one in properties(template, "AWS::DynamoDB::GlobalTable")
+        if one["TableName"] == "clarion-prod-simplex_queues"
+    ]
+    projections = {one["IndexName"]: one["Projection"] for one in table["GlobalSecondaryIndexes"]}
+    assert projections == {
+        "by_bucket": {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(OF_SOURCE)},
+        "by_token": {"ProjectionType": "KEYS_ONLY"},
+    }
+
+
+@pytest.mark.parametrize("option", LOCAL_OPTIONS)
+def test_what_is_for_one_machine_is_refused_elsewhere(option: str) -> None:
+    options = {SIMPLEX: {**OPTIONS, option: True}}
+    with pytest.raises(ValidationError, match="one machine"):
+        EnvironmentConfig.model_validate({**dict(PROD), **DEPLOYED, "options": options})
+    assert EMULATOR.options[SIMPLEX][option] is True
