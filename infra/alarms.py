@@ -151,6 +151,8 @@ def _on_nodes(environment: EnvironmentConfig, name: str) -> Iterator[AlarmSpec]:
     count = partial(counted, environment.stage, "ingest", network=name)
     connected = count(Metric.NODES_CONNECTED, statistic=MINIMUM, minutes=1)
     yield AlarmSpec("ingest-disconnected", connected, 1, 3, name, below=True)
+    if network(name).needs.nodes is None:
+        return  # what it follows its users have chosen: that is away, and at fault, as they like
     if environment.ingest:
         yield AlarmSpec("nodes-missing", connected, len(environment.ingest.nodes.get(name, ())), 15, name, below=True)
     yield AlarmSpec("node-faults", count(Metric.NODE_FAULTS), environment.thresholds.node_faults, 3, name)

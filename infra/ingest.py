@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import cast
 
-from aws_cdk import Duration, Validations
+from aws_cdk import Duration, Stack, Validations
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
@@ -30,6 +30,7 @@ from infra.options import Ingest
 from infra.permissions import allow, allow_key
 from infra.regions import ZONES
 from infra.retention import log_group
+from infra.secrets import secret_arn
 from infra.task_image import container_image
 
 _SPOT = ecs.CapacityProviderStrategy(capacity_provider="FARGATE_SPOT", weight=1)
@@ -53,7 +54,7 @@ class IngestRole(iam.Role):
         fed = (queues.envelopes.queue, *queues.commanded_by(Commander.SOURCE).values())
         allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
         foundation.allow_events(self)
-        allow(self, "dynamodb: PutItem Scan", data.tables.leases)
+        allow(self, f"dynamodb: {_of_leases(foundation)}", data.tables.leases)
         allow(self, "dynamodb: DescribeTable Scan", data.tables.rules)
         streams = f"{data.tables.rules}/stream/*"
         allow(self, "dynamodb: DescribeStream GetShardIterator GetRecords", streams)
@@ -61,9 +62,16 @@ class IngestRole(iam.Role):
         for name in foundation.environment.followed_networks:
             for grant in network(name).needs.ingest_grants:
                 allow_table(self, data.tables, grant)
+        self._allow_secrets(foundation)
         self._allow_objects(data.oversize)
         allow_key(self, data.key, "dynamodb")
         allow_key(self, data.key, "s3")
+
+    def _allow_secrets(self, foundation: Foundation) -> None:
+        if secrets := secrets_of(foundation):
+            arns = (secret_arn(Stack.of(self), name) for name in secrets.values())
+            allow(self, "secretsmanager: GetSecretValue", *arns)
+            allow_key(self, foundation.data.key, "secretsmanager", "Decrypt")
 
     def _allow_objects(self, bucket: s3.IBucket) -> None:
         allow(self, "s3: PutObject", bucket.arn_for_objects(f"{LARGE}*"))
@@ -71,6 +79,22 @@ class IngestRole(iam.Role):
         allow(self, "s3: GetObject PutObject DeleteObject", bucket.arn_for_objects(f"{SEEN}*"))
         for folder in (LARGE, SEEN):
             accept(self, objects_of(bucket, folder), "Receipts, and the order of saving, name the objects")
+
+
+def _of_leases(foundation: Foundation) -> str:
+    """Whoever finds its sources by itself divides them by leases of their own, and reads one of these before it doubts it."""
+    divided = any(network(name).needs.finds_sources for name in foundation.environment.followed_networks)
+    return "GetItem PutItem Scan" if divided else "PutItem Scan"
+
+
+def secrets_of(foundation: Foundation) -> dict[str, str]:
+    """What ingest reads of the networks that are followed: full names by the networks' own."""
+    stored = foundation.data.secrets.networks
+    return {
+        secret: stored[name][secret]
+        for name in foundation.environment.followed_networks
+        for secret in network(name).needs.ingest_secrets
+    }
 
 
 class IngestService(Construct):
@@ -157,6 +181,7 @@ class IngestService(Construct):
             "envelopes_queue_url": queues.envelopes.queue.queue_url,
             **queues.command_settings(Commander.SOURCE),
             **self._options(),
+            **self._secrets(),
             "oversize_bucket": self._foundation.data.oversize.bucket_name,
         }
 
@@ -169,6 +194,10 @@ class IngestService(Construct):
         followed = ((name, self._environment.options_of(name)) for name in self._environment.followed_networks)
         options = {name: json.loads(one) for name, one in followed if one}
         return {"options": json.dumps(options)} if options else {}
+
+    def _secrets(self) -> dict[str, str]:
+        secrets = secrets_of(self._foundation)
+        return {"secrets": json.dumps(secrets)} if secrets else {}
 
     def _warn_of_single_nodes(self, ingest: Ingest) -> None:
         for name, urls in self._followed(ingest).items():

@@ -14,6 +14,7 @@ from constructs import Construct
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.metrics import Decision, Metric, decided
+from clarion.networks import network
 from infra.alarms import AlarmSpec, alarm_specs, writes_per_push
 from infra.config import EnvironmentConfig
 from infra.metrics import MAXIMUM, MINIMUM, P99, SUM, counted, of_all_functions, of_api, of_queue, of_stream
@@ -141,7 +142,7 @@ def _ingest(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
 def _nodes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
     """By network."""
     measure = partial(counted, environment.stage, "ingest")
-    names = environment.followed_networks
+    names = [name for name in environment.followed_networks if network(name).needs.nodes]
     connected = (measure(Metric.NODES_CONNECTED, network=name, statistic=MINIMUM) for name in names)
     return _graph("Nodes", *connected, *(measure(Metric.NODE_FAULTS, network=name) for name in names))
 

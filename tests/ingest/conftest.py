@@ -416,7 +416,7 @@ def running(clients: AwsClients) -> Run:
     async def run(settings: IngestSettings, **replaced: Any) -> AsyncIterator[Task]:
         stop = asyncio.Event()
         task = wire(settings, replace(clients, **replaced))
-        async with asyncio.timeout(6), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             tasks.create_task(task.run(stop))
             try:
                 yield task

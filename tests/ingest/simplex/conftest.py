@@ -47,9 +47,7 @@ def add_row(
     raw = encoded(server, notifier_id, *hosts)
     queue = queue_of(raw)
     of_queue = queue_key(queue)
-    der = key.private_bytes(
-        serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    der = key.private_bytes(serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     row = FollowedQueue(
         of_queue,
         queue=raw,

@@ -55,10 +55,13 @@ class FollowedBucket:
     async def follow(self) -> None:
         """Until it is cancelled; then the servers are left. Raise nothing else but a bug."""
         writing = asyncio.create_task(self._statuses.write_forever())
+        reading = asyncio.create_task(self._read_forever())
         try:
-            while True:
-                await self._follow_for(_WHOLE_SECONDS)
+            ended, _ = await asyncio.wait({writing, reading}, return_when=asyncio.FIRST_COMPLETED)
+            for each in ended:
+                each.result()
         finally:
+            reading.cancel()
             await self._leave_all()
             await self._statuses.flush(FLUSH_SECONDS)
             writing.cancel()
@@ -70,6 +73,10 @@ class FollowedBucket:
             if server := self._servers.get(encoded):
                 server.queues.drop(row)
                 self._leave_if_empty(encoded, server)
+
+    async def _read_forever(self) -> None:
+        while True:
+            await self._follow_for(_WHOLE_SECONDS)
 
     async def _follow_for(self, seconds: float) -> None:
         """Read all of it, and then what is new."""

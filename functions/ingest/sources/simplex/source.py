@@ -35,6 +35,7 @@ from ingest.sources.simplex.tls import client_context
 
 MOST_CONNECTIONS = 1_000
 """Each takes some 100 KiB. What is beyond that waits until one is lost."""
+TIMES = SmpTimes()
 _ENDED_SECONDS = 15.0
 """Between two readings of what was given up: what its servers still show matches no rule."""
 _ENDED_OVERLAP_MS = 60_000
@@ -61,7 +62,7 @@ class SmpServers:
         """`open_key` blocks, and raises `AWS_ERRORS` or `SecretError`. Who has which bucket is looked at so often."""
         self.sources = (self,)
         self._downstream = downstream
-        self._parts = parts
+        self.parts = parts
         self._open_key = open_key
         self._make_surroundings = surroundings
         self._look_seconds = look_seconds
@@ -103,18 +104,18 @@ class SmpServers:
             await asyncio.sleep(self._look_seconds)
 
     async def _divide(self) -> None:
-        for name in self._parts.doubtful():
-            await self._parts.hold(name)
-        for name in self._following.keys() - self._parts.mine:
+        for name in self.parts.doubtful():
+            await self.parts.hold(name)
+        for name in self._following.keys() - self.parts.mine:
             await self._stop(name)
-        await asyncio.gather(*map(self._hand_over, self._parts.surplus()))
-        for name in list(self._parts.due()):
-            if await self._parts.acquire(name):
-                self._start(name)
+        await asyncio.gather(*map(self._hand_over, self.parts.surplus()))
+        await asyncio.gather(*map(self._acquire, self.parts.due()))
 
-    def _start(self, name: str) -> None:
+    async def _acquire(self, name: str) -> None:
+        if not await self.parts.acquire(name):
+            return
         assert self._surroundings is not None  # noqa: S101 - `follow` has made it
-        bucket = FollowedBucket(bucket_number(name), self._surroundings, lambda: self._parts.hold(name))
+        bucket = FollowedBucket(bucket_number(name), self._surroundings, lambda: self.parts.hold(name))
         self._buckets[name] = bucket
         self._following[name] = asyncio.create_task(self._keep_following(bucket))
 
@@ -137,7 +138,7 @@ class SmpServers:
     async def _hand_over(self, name: str) -> None:
         await self._stop(name)
         try:
-            await self._parts.release(name)
+            await self.parts.release(name)
         except AWS_ERRORS as error:
             log.warning("part not released", extra={"error": describe(error)})
 
@@ -179,7 +180,7 @@ def open_servers(settings: IngestSettings, downstreams: Sequence[Downstream]) ->
             connections=connections,
             take=downstream.take,
             open_key=open_key,
-            times=SmpTimes(),
+            times=TIMES,
             counts=downstream.counts,
         )
 

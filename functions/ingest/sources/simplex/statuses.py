@@ -53,7 +53,8 @@ class StatusWriter:
 
     async def _write_one_by_one(self) -> None:
         while True:
-            await self._any_due.wait()
+            while not self._due:  # another writer may have been quicker
+                await self._any_due.wait()
             key, (queue, status) = self._due.popitem(last=False)
             self._writing += 1
             self._signal()

@@ -1,0 +1,187 @@
+"""SMP servers are chosen by strangers: who is not who was named, or breaks the protocol, is left alone."""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from clarion.networks.simplex.addresses import SmpServer
+from clarion.networks.simplex.queues import queue_of
+from ingest.sources import SourceFault, SourceLost
+from ingest.sources.simplex import reaching
+from ingest.sources.simplex.greeting import SmpConnection
+from ingest.sources.simplex.pace import ReadingPace
+from ingest.sources.simplex.reaching import Reaching
+from ingest.sources.simplex.session import SmpTimes
+from ingest.sources.simplex.tls import client_context
+from tests.ingest.conftest import ReceivedQueue, Run
+from tests.ingest.simplex.conftest import MakeSmpSettings, add_queue, becomes, encoded, forwards
+from tests.ingest.simplex.smp_server import Chain, SmpTestServer
+
+IMPATIENT = SmpTimes(answer=0.4, ping=0.2, silence=20.0)
+
+
+def address_of(server: SmpTestServer, *hosts: str) -> SmpServer:
+    return queue_of(encoded(server, b"id", *hosts)).server
+
+
+@asynccontextmanager
+async def connected(address: SmpServer, *, loopback: bool = True) -> AsyncIterator[SmpConnection]:
+    async with asyncio.timeout(30):
+        connection = await Reaching(client_context(), loopback=loopback).connect(address, proven=False)
+    try:
+        yield connection
+    finally:
+        connection.stream.close()
+
+
+async def refusal(address: SmpServer, *, loopback: bool = True) -> str:
+    with pytest.raises(SourceFault) as refused:
+        async with connected(address, loopback=loopback):
+            pass
+    return str(refused.value)
+
+
+async def test_an_honest_server_is_greeted(smp: SmpTestServer) -> None:
+    async with connected(address_of(smp)) as connection:
+        assert len(connection.session_id) in {12, 32, 48}
+
+
+async def test_another_identity_than_the_agent_named_is_refused(smp: SmpTestServer) -> None:
+    address = address_of(smp)
+    assert await refusal(SmpServer(address.hosts, address.port, bytes(32))) == "another identity"
+
+
+@pytest.mark.parametrize("fault", ["signer", "days"])
+async def test_a_leaf_that_is_forged_or_expired_is_refused(fault: str, tmp_path: Path) -> None:
+    wrong = {"signer": Ed25519PrivateKey.generate()} if fault == "signer" else {"days": -1}
+    async with SmpTestServer(tmp_path, Chain(tmp_path, **wrong)) as server:  # type: ignore[arg-type] # one of both
+        assert (await refusal(address_of(server))).startswith("a leaf that")
+
+
+async def test_a_session_key_that_the_leaf_has_not_signed_is_refused(smp: SmpTestServer) -> None:
+    smp.signed_by = Ed25519PrivateKey.generate()
+    assert await refusal(address_of(smp)) == "not a key that the leaf has signed"
+
+
+async def test_a_server_without_our_version_is_refused(smp: SmpTestServer) -> None:
+    smp.versions = (11, 20)
+    assert await refusal(address_of(smp)) == "our version is not offered"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "10.1.2.3", "169.254.169.254", "[::1]", "0.0.0.0"])  # noqa: S104 - to be refused
+async def test_only_public_addresses_are_connected_to(host: str, smp: SmpTestServer) -> None:
+    refused = await refusal(address_of(smp, host), loopback=False)
+    assert refused == "its name leads to no public address"
+    assert smp.connections == 0
+
+
+async def test_loopback_admits_no_other_private_address(smp: SmpTestServer) -> None:
+    assert await refusal(address_of(smp, "192.168.1.1")) == "its name leads to no public address"
+
+
+async def test_onion_hosts_are_skipped_and_not_resolved(smp: SmpTestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    resolve = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *a, **k: (asked.append(host), resolve(host, *a, **k))[1])
+    async with connected(address_of(smp, "a" * 56 + ".onion", "127.0.0.1")):
+        assert asked == ["127.0.0.1"]
+    assert await refusal(address_of(smp, "a" * 56 + ".onion")) == "its name leads nowhere"
+
+
+async def test_names_that_nobody_resolves_delay_no_server_that_has_answered(
+    smp: SmpTestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reaching, "RESOLVING_SECONDS", 0.2)
+    resolve, hanging = socket.getaddrinfo, Mock(side_effect=lambda: time.sleep(2))
+
+    def resolve_or_hang(host: str, *args: object, **others: object) -> object:
+        return hanging() if host.endswith(".invalid") else resolve(host, *args, **others)  # type: ignore[arg-type] # as given
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_or_hang)
+    both = Reaching(client_context(), loopback=True)
+    lost = [asyncio.create_task(both.connect(address_of(smp, f"{n}.invalid"), proven=False)) for n in range(40)]
+    while hanging.call_count < 16:
+        await asyncio.sleep(0.01)
+    began = time.monotonic()
+    connection = await both.connect(address_of(smp), proven=True)
+    connection.stream.close()
+    assert time.monotonic() - began < 1.5
+    for task in lost:
+        task.cancel()
+    await asyncio.gather(*lost, return_exceptions=True)
+
+
+async def test_an_address_where_nobody_answers_is_a_loss(smp: SmpTestServer) -> None:
+    await smp.stop()
+    with pytest.raises(SourceLost):
+        async with connected(address_of(smp)):
+            pass
+
+
+def test_a_flood_is_read_no_faster_than_its_queues_can_use() -> None:
+    now = [0.0]
+    pace = ReadingPace(lambda: 50, clock=lambda: now[0])
+    assert pace.excess(2_000) == 0
+    assert pace.excess(100) == pytest.approx(1.0)
+    now[0] += 21.0
+    assert pace.excess(1) == 0
+
+
+@pytest.mark.usefixtures("tables")
+async def test_a_block_of_noise_costs_the_connection_and_nothing_else(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, received: ReceivedQueue
+) -> None:
+    queue = add_queue(smp)
+    async with running(smp_settings()) as task:
+        await smp.subscribes(queue)
+        smp.send_raw(b"\xff" * 16_384)
+        await smp.until(lambda: smp.connections == 2)
+        await smp.subscribes(queue)
+        await forwards(received, smp.notify(queue))
+        assert task.counts["internal_errors"] == 0
+
+
+@pytest.mark.usefixtures("tables")
+async def test_messages_of_queues_that_nobody_asked_for_are_let_go(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, received: ReceivedQueue
+) -> None:
+    queue = add_queue(smp)
+    stranger, _ = smp.add_queue()
+    async with running(smp_settings()):
+        await smp.subscribes(queue)
+        smp.queues[stranger].subscriber = smp.queues[queue].subscriber
+        smp.notify(*[stranger] * 3)
+        await forwards(received, smp.notify(queue))
+    assert len(received.messages) == 1
+
+
+@pytest.mark.usefixtures("tables")
+async def test_a_server_that_answers_no_subscription_is_left_and_tried_again(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.sources.simplex.source.TIMES", IMPATIENT)
+    queue = add_queue(smp)
+    smp.mute = True
+    async with running(smp_settings()):
+        await smp.until(lambda: smp.connections == 2)
+        smp.mute = False
+        await becomes(smp, queue, "ACTIVE")
+
+
+@pytest.mark.usefixtures("tables")
+async def test_a_silent_server_is_asked_whether_it_is_there(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.sources.simplex.source.TIMES", IMPATIENT)
+    queue = add_queue(smp)
+    async with running(smp_settings()):
+        await becomes(smp, queue, "ACTIVE")
+        await smp.until(lambda: smp.pings >= 2)
+    assert smp.connections == 1
