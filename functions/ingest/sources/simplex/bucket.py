@@ -147,7 +147,7 @@ class FollowedBucket:
 def _read_page(pages: "Iterator[tuple[FollowedQueue, ...]]") -> list[WatchedQueue]:
     """The next page as it can be followed; empty at the end."""
     while page := next(pages, ()):
-        if readable := [watched for row in page if (watched := watched(row))]:
+        if readable := [found for row in page if (found := watched(row))]:
             return readable
     return []
 
