@@ -4,8 +4,8 @@ import gzip
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
-from io import BufferedReader
-from typing import IO, TYPE_CHECKING, NamedTuple, cast
+from io import BufferedIOBase, BufferedReader
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from clarion.storage import EVENTS_PREFIX
 
@@ -50,7 +50,7 @@ class Lake:
                 yield from _lines(raw)
 
 
-def _lines(text: IO[bytes]) -> Iterator[bytes]:
+def _lines(text: BufferedIOBase) -> Iterator[bytes]:
     return iter(partial(text.readline, LONGEST_LINE), b"")
 
 

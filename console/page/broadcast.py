@@ -68,8 +68,8 @@ class Broadcast:
                 self._enter(backlog)
                 if missed:
                     yield sse(SKIPPED, {"messages": missed})
-                async for message in self._kept():
-                    yield message
+                async for kept in self._kept():
+                    yield kept
                 while (message := await backlog.next()) is not None:
                     yield message
                 missed += backlog.missed

@@ -108,7 +108,7 @@ class RecentItems:
     def add(self, lines: Iterable[bytes]) -> list[PageItem]:
         """Those that these lines of the lake change."""
         with self._lock:
-            keys = [self._take(line) for line in lines]
+            keys = [key for line in lines if (key := self._take(line))]
             return [self._ways[key].item(key) for key in dict.fromkeys(keys) if key in self._ways]
 
     def snapshot(self) -> list[list[dict[str, Any]]]:
