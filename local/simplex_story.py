@@ -192,7 +192,7 @@ async def _decisions(system: System, start: float, notifications: int) -> Counte
     """Once as many pushes of messages have come to an end as were queued."""
     async for events in system.lake.growing(PATIENCE):
         mine = [each for each in events if each.get("network") == SIMPLEX and each["at"] >= start * 1000]
-        decisions = Counter(each["decision"] for each in mine if each.get("purpose", "notification") == "notification")
+        decisions = Counter(each["decision"] for each in mine if "envelope_id" in each and "decision" in each)
         if decisions["queued"] >= notifications and sum(decisions[each] for each in _PUSHED) >= notifications:
             return decisions
     raise Unexpected(f"the lake has fewer than {notifications} pushes")

@@ -30,6 +30,7 @@ class Subscriber(NamedTuple):
     active: bool
     generation: int
     app: str | None = None
+    pending: bool = False
 
 
 class Match(NamedTuple):
@@ -62,15 +63,18 @@ def match(
     subscribers: Mapping[str, Subscriber],
     takes_own: TakesOwn,
 ) -> Matches:
-    """What the rules in force of active subscriptions make of an envelope."""
+    """What the rules in force of active subscriptions make of an envelope.
+
+    Where the newest items are kept, those of pending ones as well: what comes before a new token is verified goes after.
+    """
     matches = Matches({}, {})
-    wants = network(envelope.network).wants
+    wants, keeps = network(envelope.network).wants, network(envelope.network).newest is not None
 
     def wanted(rule: Rule) -> Wanted:
         return wants(envelope, rule, observed_at)
 
     for key, of_key in candidates.items():
-        for candidate, subscriber in _in_force(of_key, subscribers):
+        for candidate, subscriber in _in_force(of_key, subscribers, pending=keeps):
             rule = Rule(key, candidate.condition)
             one = read_row(partial(_match, wanted, takes_own, subscriber), rule)
             if isinstance(one, Unreadable):
@@ -96,11 +100,13 @@ def _match(wanted: Callable[[Rule], Wanted], takes_own: TakesOwn, subscriber: Su
 
 
 def _in_force(
-    candidates: Iterable[Candidate], subscribers: Mapping[str, Subscriber]
+    candidates: Iterable[Candidate], subscribers: Mapping[str, Subscriber], *, pending: bool
 ) -> Iterator[tuple[Candidate, Subscriber]]:
     for candidate in candidates:
         subscriber = subscribers.get(candidate.subscription_id)
-        if subscriber and subscriber.active and subscriber.generation == candidate.generation:
+        if subscriber is None or subscriber.generation != candidate.generation:
+            continue
+        if subscriber.active or (pending and subscriber.pending):
             yield candidate, subscriber
 
 

@@ -126,4 +126,5 @@ def _subscriber(row: Subscription) -> Subscriber:
         row.status == SubscriptionStatus.ACTIVE,
         int(row.generation),
         row.app,
+        row.status == SubscriptionStatus.PENDING,
     )
