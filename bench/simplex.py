@@ -67,7 +67,12 @@ class Server:
 @contextmanager
 def running(identity: ServerIdentity) -> Iterator[Server]:
     with reserved_port() as port, reserved_port() as health_port:
-        bounds = {"connections_per_peer": 100_000, "connections_per_second": 1e6, "peer_blocks_per_second": 1e6}
+        bounds = {
+            "connections_per_peer": 100_000,
+            "handshakes_per_peer": 100_000,
+            "connections_per_second": 1e6,
+            "peer_blocks_per_second": 1e6,
+        }
         settings = {
             **dict.fromkeys(("table_prefix", "command_queue_url", "events_stream", "late_events_queue_url"), "-"),
             "network": "simplex",

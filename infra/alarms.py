@@ -40,6 +40,8 @@ SHARDS = 256
 """Ingest's, which its tasks divide among them."""
 REPORTS_A_MINUTE = 5
 """In which a task of ingest says how many it owns. It makes six; one may fall into the next minute."""
+NTF_REPORTS = 4
+"""Of a task of the NTF server in five minutes. It makes five; one may fall into the next minute."""
 LOSS_SHOWN_MINUTES = 30
 RUNS_MISSED = 4
 """Of the watch, until it counts as silent."""
@@ -114,6 +116,9 @@ def alarm_specs(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSp
     yield from _on_the_api(environment, api_id)
     yield from _on_the_lake(environment)
     yield from _of_networks(environment)
+    if ntf := environment.ntf_server:
+        reports = counted(environment.stage, "ntf", Metric.NTF_SESSIONS_OPEN, statistic=SAMPLES)
+        yield AlarmSpec("ntf-missing", reports, ntf.tasks * NTF_REPORTS, 2, below=True)
     if environment.pipeline:
         yield from _on_the_pipeline(environment)
     yield AlarmSpec("spend-above-ledger", writes_per_push(environment), LEDGER * environment.thresholds.above_ledger, 3)

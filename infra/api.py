@@ -166,7 +166,10 @@ class HttpApi(Construct):
     ) -> Iterator[tuple[str, apigateway.HttpRoute]]:
         """Add them; return those that are reached without a client's token, by what the stage calls them."""
         for name, router in routers.items():
-            integration = integrations.HttpLambdaIntegration(f"{name.title()}Router", router)
+            # One permission for all routes of a router: the template of the largest deployment has no room for one each.
+            integration = integrations.HttpLambdaIntegration(
+                f"{name.title()}Router", router, scope_permission_to_route=False
+            )
             for path, method, auth in ((route.path, route.method, route.auth) for route in network(name).needs.routes):
                 (route,) = self.api.add_routes(
                     path=path,

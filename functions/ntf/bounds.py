@@ -52,6 +52,7 @@ class Peer:
     connecting: Pace
     sending: Pace
     connections: int = 0
+    handshakes: int = 0
 
 
 class TooManyError(Exception):
@@ -75,7 +76,9 @@ class Peers:
         bounds, peer = self.bounds, self._peer(_customer(address))
         if self.connections >= bounds.connections or self.handshakes >= bounds.handshakes:
             raise TooManyError
-        if peer.connections >= bounds.connections_per_peer or not peer.connecting.take(now):
+        if peer.connections >= bounds.connections_per_peer or peer.handshakes >= bounds.handshakes_per_peer:
+            raise TooManyError
+        if not peer.connecting.take(now):
             raise TooManyError
         self.connections += 1
         peer.connections += 1
@@ -86,12 +89,14 @@ class Peers:
             peer.connections -= 1
 
     @contextmanager
-    def handshake(self) -> Iterator[None]:
+    def handshake(self, peer: Peer) -> Iterator[None]:
         self.handshakes += 1
+        peer.handshakes += 1
         try:
             yield
         finally:
             self.handshakes -= 1
+            peer.handshakes -= 1
 
     def _peer(self, address: str) -> Peer:
         if address not in self._peers:

@@ -22,10 +22,10 @@ async def report_forever(stage: str, counts: Counts, connections: Callable[[], i
 
 
 def report(stage: str, counts: Counts, connections: int) -> None:
-    """What was counted since the last time: nothing is billed for what did not occur."""
+    """What was counted since the last time, and in each report the connections: an alarm counts the reports."""
     metrics = metrics_of(SERVICE, stage)
     for name, value in {**counts, Metric.NTF_SESSIONS_OPEN: connections}.items():
-        if value:
+        if value or name is Metric.NTF_SESSIONS_OPEN:
             metrics.add_metric(name=name, unit=MetricUnit.Count, value=value)
     flush(metrics)
     counts.clear()

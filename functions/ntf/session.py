@@ -78,7 +78,7 @@ class AgentSession:
     async def _introduced(self) -> NtfSession | None:
         """None for whom the connection has to be closed."""
         try:
-            with self.service.peers.handshake():
+            with self.service.peers.handshake(self.peer):
                 async with asyncio.timeout(self.service.bounds.handshake_seconds):
                     return await self._hello()
         except (ChannelClosedError, MalformedSimplex, TimeoutError):

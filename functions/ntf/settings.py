@@ -13,8 +13,9 @@ DEFAULT_PORT, DEFAULT_HEALTH_PORT = 8974, 8975
 class NtfBounds(BaseModel):
     """How much of a task is given to whom; durations are in seconds.
 
-    `connections`: of a task, at some 60 KB each; `handshakes`: of these, before the agent's hello.
-    `connections_per_peer`, `connections_per_second`: of one address, at once, and new ones after as many.
+    `connections`: of a task, at some 35 KB each; `handshakes`: of these, before the agent's hello.
+    `connections_per_peer`, `handshakes_per_peer`, `connections_per_second`: of one address, at once, and new ones after as
+    many.
     `blocks_per_second`, `burst`: that a connection may send, and `peer_blocks_per_second`, `peer_burst`: an address. Who
     sends more is read later. A block holds up to four commands of an agent's.
     `requests_at_once`: of one block, which is answered before the next one is read; `threads`: of the whole task.
@@ -28,6 +29,7 @@ class NtfBounds(BaseModel):
     connections: PositiveInt = 2_500
     handshakes: PositiveInt = 500
     connections_per_peer: PositiveInt = 100
+    handshakes_per_peer: PositiveInt = 30
     connections_per_second: PositiveFloat = 10.0
     blocks_per_second: PositiveFloat = 20.0
     burst: PositiveInt = 60

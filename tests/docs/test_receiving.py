@@ -11,6 +11,7 @@ from uuid import UUID
 
 import jsonschema_rs
 import pytest
+from pydantic import SecretStr
 
 from clarion import own_pushes, sealing
 from clarion.addresses import WebhookAddress
@@ -18,7 +19,14 @@ from clarion.channels import CHANNELS as CHANNEL_SPECS
 from clarion.channels import Channel
 from clarion.decisions import Purpose, SubscriptionStatus, Wanted
 from clarion.messages import PushMessage
-from clarion.networks import NETWORKS, STATEMENTS, WALLETCONNECT, XMTP, ZULIP, Receiver, network
+from clarion.networks import NETWORKS, SIMPLEX, STATEMENTS, WALLETCONNECT, XMTP, ZULIP, Receiver, network
+from clarion.networks.simplex.addresses import SmpQueue, SmpServer
+from clarion.networks.simplex.arrived import MessageArrived
+from clarion.networks.simplex.bodies import NewestItems
+from clarion.networks.simplex.composing import compose as compose_simplex
+from clarion.networks.simplex.composing import sealed_for_dispatch
+from clarion.networks.simplex.envelope import encode
+from clarion.networks.simplex.storage_key import StorageKey
 from clarion.networks.statements.payload import CHANNELS, StatementBody
 from clarion.networks.walletconnect import payload as walletconnect
 from clarion.networks.walletconnect.sealed import SealedNotification
@@ -29,6 +37,7 @@ from clarion.own_pushes import MaskedCode, VerificationBody, WakeUpBody
 from clarion.proofs import REPLACED
 from clarion.providers import apns, fcm
 from clarion.providers.webhook import addressed
+from clarion.secrets import SharedSecret
 from clarion.settings import TITLE
 from tests.docs import test_privacy
 from xmtp.hourly import REGISTRATION_OVER
@@ -115,6 +124,18 @@ def notifications(channel: Channel) -> Iterator[Any]:
         yield received(push_of(network=ZULIP, channel=channel, body=ZulipBody(body)))
 
 
+def newest_messages(channel: Channel) -> Iterator[Any]:
+    """Of SimpleX."""
+    key = SharedSecret(secret=SecretStr("s" * 64))
+    item = encode(SmpQueue(SmpServer(("smp.example.com",), "", bytes(32)), b"id"), 0, MessageArrived(bytes(24), b"m"))
+    for purpose in (Purpose.NOTIFICATION, Purpose.VERIFICATION, Purpose.WAKE_UP):
+        body = NewestItems(messages=(item,)) if purpose is Purpose.NOTIFICATION else None
+        push = push_of(network=SIMPLEX, channel=channel, purpose=purpose, body=body)
+        sealed = sealed_for_dispatch(StorageKey.of(key), str(push.subscription_id), bytes(32), bytes(32))
+        receiver = Receiver("", CHANNEL_SPECS[channel].payload_bytes, network_data=sealed, secret=key)
+        yield json.loads(compose_simplex(channel, push, receiver).body)
+
+
 def verification(channel: Channel, key: bytes | None = None) -> Any:
     masked = push_of(network=STATEMENTS, channel=channel, purpose=Purpose.VERIFICATION, body=MaskedCode(masked=""))
     return received(masked.model_copy(update={"body": VerificationBody(code=CODE)}), key)
@@ -146,6 +167,7 @@ MADE = {
     XMTP: messages,
     ZULIP: notifications,
     WALLETCONNECT: sealed_notifications,
+    SIMPLEX: newest_messages,
 }
 SERVED = [
     *((name, channel) for name in NETWORKS for channel in network(name).channels),

@@ -272,6 +272,7 @@ def test_alarms_and_dashboard_look_at_their_own_deployment_alone(
             "cleanup",
             "schedule",
             "api",
+            "ntf",
             "watch",
             *NETWORKS,
         }

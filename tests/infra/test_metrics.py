@@ -62,6 +62,7 @@ CODE = {
     "schedule": ("schedule",),
     "api": ("api",),
     "authorizer": ("api/authorization.py",),
+    "ntf": ("ntf",),
     "watch": ("../pipeline/watch.py",),
     **{name: (name, "api") for name in NETWORKS},
 }

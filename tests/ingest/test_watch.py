@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from clarion.networks import STATEMENTS
 from clarion.health import serve_health
+from clarion.networks import STATEMENTS
 from ingest.health import HOST, main
 from ingest.sources.statements.node import State
 from ingest.sources.statements.watch import FEWEST, SLOW_SECONDS, SubscriptionWatch
@@ -286,7 +286,7 @@ async def test_the_keys_in_a_node_s_url_are_told_to_nobody(
 def patient_health(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for an answer for longer than a busy machine may take."""
     monkeypatch.setattr("ingest.health.CHECK_SECONDS", 60.0)
-    monkeypatch.setattr("ingest.health._REQUEST_SECONDS", 60.0)
+    monkeypatch.setattr("clarion.health._REQUEST_SECONDS", 60.0)
 
 
 async def test_health_is_an_answer_with_the_state_of_things_and_good_once_the_task_is_ready(

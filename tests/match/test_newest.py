@@ -21,6 +21,7 @@ from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.newest import NewestRow
 from clarion.rows import plain
 from clarion.tables import Subscription
+from tests.match.meter import meter
 from tests.match.scene import PREFIX, Scene
 
 TABLE = f"{PREFIX}{ITEMS}"
@@ -66,11 +67,11 @@ def row_of(subscription: Subscription) -> NewestRow:
     return newest.read(plain(boto3.client("dynamodb").get_item(TableName=TABLE, Key=key).get("Item", {})))
 
 
-def pushed(scene: Scene, expected: int) -> list[PushMessage]:
-    """As many pushes, once the moment is over in which more may come, in the order of their numbers."""
+def pushed(scene: Scene, subscription: Subscription, expected: int) -> list[PushMessage]:
+    """As many pushes of its, once the moment is over in which more may come, in the order of their numbers."""
     pushes, until = list[PushMessage](), time.monotonic() + PATIENCE_SECONDS
     while len(pushes) < expected and time.monotonic() < until:
-        pushes += scene.pushes()
+        pushes += [push for push in scene.pushes() if str(push.subscription_id) == subscription.subscription_id]
     return sorted(pushes, key=lambda push: push.number or 0)
 
 
@@ -85,7 +86,7 @@ def test_a_push_refers_to_the_row_that_its_item_was_recorded_in(scene: Scene, qu
     subscription = subscribe(scene, queue)
     first, second = arrive(scene, queue), arrive(scene, queue)
     assert scene.take(first, second) == set()
-    pushes = pushed(scene, 2)
+    pushes = pushed(scene, subscription, 2)
     assert [push.number for push in pushes] == [1, 2]
     assert {(push.purpose, push.body) for push in pushes} == {(Purpose.NOTIFICATION, None)}
     assert row_of(subscription).number == 2
@@ -107,7 +108,7 @@ def test_what_a_limit_holds_back_is_recorded_and_pushed_once_when_it_is_over(sce
     subscription = subscribe(scene, queue)
     for _ in range(LIMIT + 5):
         scene.take(arrive(scene, queue))
-    assert {push.purpose for push in pushed(scene, LIMIT)} == {Purpose.NOTIFICATION}
+    assert {push.purpose for push in pushed(scene, subscription, LIMIT)} == {Purpose.NOTIFICATION}
     late = put_off(scene)
     assert row_of(subscription).number == LIMIT + 5
     again = scene.elsewhere()
@@ -121,7 +122,7 @@ def test_a_message_that_comes_again_is_recorded_and_pushed_again(scene: Scene, q
     message = arrive(scene, queue)
     scene.take(message)
     scene.take(message)
-    assert [push.number for push in pushed(scene, 2)] == [1, 2]
+    assert [push.number for push in pushed(scene, subscription, 2)] == [1, 2]
     assert len(row_of(subscription).items) == 1
 
 
@@ -130,3 +131,19 @@ def test_of_what_can_not_be_recorded_nothing_is_pushed_yet(scene: Scene, queue: 
     boto3.client("dynamodb").delete_table(TableName=TABLE)
     assert scene.take(arrive(scene, queue)) == {0}
     assert scene.pushes() == []
+
+
+def test_a_message_costs_one_update_beside_what_every_notification_costs(scene: Scene, queue: SmpQueue) -> None:
+    """Where the worker knows the pair. As docs/simplex.md has it."""
+    subscribe(scene, queue)
+    scene.take(arrive(scene, queue))
+    with meter.running() as bill:
+        scene.take(arrive(scene, queue))
+    assert bill.requests == {
+        "Query": 1,
+        "BatchGetItem": 1,
+        "PutItem": 2,
+        "UpdateItem": 1,
+        "SendMessageBatch": 1,
+        "PutRecordBatch": 1,
+    }

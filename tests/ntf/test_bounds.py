@@ -64,6 +64,15 @@ async def test_a_task_has_so_many_connections_and_so_many_handshakes(serve: Serv
     silent.close()
 
 
+async def test_an_address_has_so_many_handshakes_at_once(serve: Serve) -> None:
+    running = await serve(handshakes_per_peer=1)
+    silent = raw_connection(running)
+    await running.until(lambda: running.service.peers.handshakes == 1)
+    assert await asyncio.to_thread(ends, raw_connection(running))
+    silent.close()
+    await running.until(lambda: running.service.peers.handshakes == 0)
+
+
 async def test_who_says_nothing_or_only_a_part_of_a_hello_is_closed(serve: Serve) -> None:
     running = await serve(handshake_seconds=0.3)
     silent, slow = raw_connection(running), await asyncio.to_thread(raw_connection, running)

@@ -50,7 +50,7 @@ def _feed(agent: TlsAgent, count: int) -> None:
 
 
 async def test_what_is_no_tls_harms_nobody(serve: Serve, connect: Connect) -> None:
-    running = await serve(connections_per_peer=500, handshake_seconds=0.5)
+    running = await serve(connections_per_peer=500, handshakes_per_peer=500, handshake_seconds=0.5)
     agent = await connect(running.port)
     await asyncio.to_thread(_disturb, running.port, 200)
     assert len(await asyncio.to_thread(agent.ask, agent.ping(b"c"))) == 1

@@ -47,12 +47,12 @@ def image(podman: Podman) -> str:
     return build(podman)
 
 
-def test_the_image_has_all_that_the_ntf_server_is_made_of(podman: Podman, image: str) -> None:
-    program = (
-        "import os; os.environ['OPENSSL_CONF'] = '/app/ntf/openssl.cnf'; import ssl, ntf.program, ntf.__main__; "
-        "print(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).get_ciphers()[0]['name'])"
-    )
-    answer = podman("run", "--rm", *HERE, "--entrypoint", "python", image, "-c", program)
+async def test_the_image_has_all_that_the_ntf_server_is_made_of(podman: Podman, image: str) -> None:
+    program = """import os
+os.environ["OPENSSL_CONF"] = "/app/ntf/openssl.cnf"
+import ssl, ntf.__main__, ntf.program
+print(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).get_ciphers()[0]["name"])"""
+    answer = await asyncio.to_thread(podman, "run", "--rm", *HERE, "--entrypoint", "python", image, "-c", program)
     assert answer == "TLS_CHACHA20_POLY1305_SHA256"
 
 

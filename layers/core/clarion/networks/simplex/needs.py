@@ -1,6 +1,17 @@
 """What SimpleX needs of the account: tables of tokens and queues, the NTF server, and a worker for what follows."""
 
-from clarion.networks.needs import Commander, Function, Grant, Index, Needs, NetworkOptions, Send, Table, Target
+from clarion.networks.needs import (
+    AlarmNeed,
+    Commander,
+    Function,
+    Grant,
+    Index,
+    Needs,
+    NetworkOptions,
+    Send,
+    Table,
+    Target,
+)
 from clarion.networks.simplex.settings import LOCAL_OPTIONS, SimplexOptions
 
 TOKENS, QUEUES, ITEMS = "simplex_tokens", "simplex_queues", "simplex_items"
@@ -53,6 +64,10 @@ NEEDS = Needs(
         Send(Target.PUSHES, _SERVER),
         Send(Target.COMMANDS, _SERVER),
         Send(Target.EVENTS, _SERVER_AND_WORKER),
+    ),
+    alarms=(
+        AlarmNeed("ntf_commands_failed", 10, "The NTF server did not execute what SimpleX's agents asked for", "ntf"),
+        AlarmNeed("ntf_connections_refused", 100, "The NTF server has sent SimpleX's agents away", "ntf"),
     ),
     worker="simplex.worker.handler",
     commanded_by=(Commander.OUTCOME,),

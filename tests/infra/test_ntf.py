@@ -1,0 +1,131 @@
+"""SimpleX's NTF server is deployed where an environment names SimpleX, and may do what its needs state."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App
+from aws_cdk.assertions import Template
+
+from clarion.networks import SIMPLEX, STATEMENTS
+from clarion.networks.needs import Function
+from clarion.networks.simplex.needs import NEEDS
+from infra.app import SETTINGS, add_stacks
+from infra.config import EnvironmentConfig
+from infra.environments import PROD
+from ntf.settings import DEFAULT_HEALTH_PORT, DEFAULT_PORT, NtfSettings
+from tests.infra.templates import properties
+
+ROOT = Path(__file__).parents[2]
+PORT = 5223
+
+
+def templates(**changes: Any) -> Mapping[str, Template]:
+    """By stack, without the pipeline's."""
+    context = {**json.loads(SETTINGS.read_text())["context"], "aws:cdk:disable-asset-staging": True}
+    app = App(context=context)
+    nodes = {STATEMENTS: ["wss://node.example.org"]}
+    given = {"alarm_email": "operators@example.org", "ingest": {**dict(PROD.ingest or {}), "nodes": nodes}, **changes}
+    add_stacks(app, EnvironmentConfig.model_validate({**dict(PROD), "pipeline": None, **given}))
+    stacks = [node for node in app.node.children if node.node.id.startswith("clarion-")]
+    return {stack.node.id.rpartition("-")[2]: Template.from_stack(stack) for stack in stacks}  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Mapping[str, Template]:
+    return templates(
+        networks=(STATEMENTS, SIMPLEX),
+        options={SIMPLEX: {"hosts": ["ntf.example.org"], "app": PROD.apps[0].name, "port": PORT}},
+        ntf={"tasks": 3, "cpu": 512, "memory_mb": 1_024},
+    )
+
+
+@pytest.fixture(scope="module")
+def server(deployed: Mapping[str, Template]) -> Template:
+    return deployed["ntf"]
+
+
+def container(server: Template) -> Mapping[str, Any]:
+    (task,) = properties(server, "AWS::ECS::TaskDefinition")
+    (one,) = task["ContainerDefinitions"]
+    return dict(one)
+
+
+def test_without_simplex_there_is_no_server() -> None:
+    found = templates()
+    assert "ntf" not in found
+    assert "NtfRoleArn" not in found["stack"].to_json()["Outputs"]
+
+
+def test_the_task_understands_its_environment(server: Template) -> None:
+    variables = {each["Name"]: each["Value"] for each in container(server)["Environment"]}
+    variables["CLARION_PUSH_QUEUES"] = json.dumps({"apns": "https://queue"})
+    known = {name: value if isinstance(value, str) else "https://queue" for name, value in variables.items()}
+    settings = NtfSettings.from_environment(known)
+    assert settings.options.port == PORT
+    assert (settings.port, settings.health_port) == (DEFAULT_PORT, DEFAULT_HEALTH_PORT)
+    assert settings.secrets.keys() == set(NEEDS.secrets)
+
+
+def test_its_tasks_are_as_many_and_as_large_as_the_environment_says(server: Template) -> None:
+    (service,) = properties(server, "AWS::ECS::Service")
+    (task,) = properties(server, "AWS::ECS::TaskDefinition")
+    assert (service["DesiredCount"], task["Cpu"], task["Memory"]) == (3, "512", "1024")
+
+
+def test_it_is_ingests_image_by_another_command(server: Template) -> None:
+    assert container(server)["EntryPoint"] == ["python", "-m", "ntf"]
+    assert "COPY functions/ntf ./ntf" in (ROOT / "functions/ingest/Dockerfile").read_text()
+
+
+def test_the_role_may_do_what_is_stated_of_the_server_and_no_more(deployed: Mapping[str, Template]) -> None:
+    policies = deployed["stack"].find_resources("AWS::IAM::Policy")
+    (policy,) = [each["Properties"] for name, each in policies.items() if name.startswith("NtfRole")]
+    statements = policy["PolicyDocument"]["Statement"]
+    found = {action for each in statements for action in _several(each["Action"])}
+    stated = {f"dynamodb:{action}" for grant in NEEDS.grants if Function.SERVER in grant.by for action in grant.actions}
+    others = {"sqs:SendMessage", "firehose:PutRecordBatch", "secretsmanager:GetSecretValue"}
+    assert {action for action in found if not action.startswith("kms:")} == stated | others
+    assert not [each for each in statements if "*" in _several(each["Resource"])]
+
+
+def _several(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def test_nobody_but_the_server_reads_its_identity(deployed: Mapping[str, Template]) -> None:
+    roles = deployed["stack"].find_resources("AWS::IAM::Policy")
+    readers = [name for name, policy in roles.items() if "simplex-identity" in json.dumps(policy)]
+    assert len(readers) == 1
+    assert readers[0].startswith("NtfRole")
+    functions = json.dumps(deployed["stack"].find_resources("AWS::Lambda::Function"))
+    assert "simplex-identity" not in functions
+
+
+def test_the_balancer_passes_on_tcp_with_the_agents_addresses(server: Template) -> None:
+    (listener,) = properties(server, "AWS::ElasticLoadBalancingV2::Listener")
+    (group,) = properties(server, "AWS::ElasticLoadBalancingV2::TargetGroup")
+    attributes = {each["Key"]: each["Value"] for each in group["TargetGroupAttributes"]}
+    assert (listener["Protocol"], listener["Port"]) == ("TCP", PORT)
+    assert (group["Protocol"], group["Port"]) == ("TCP", DEFAULT_PORT)
+    assert attributes["preserve_client_ip.enabled"] == "true"
+    assert attributes["deregistration_delay.connection_termination.enabled"] == "true"
+    assert (group["HealthCheckProtocol"], group["HealthCheckPort"]) == ("HTTP", str(DEFAULT_HEALTH_PORT))
+
+
+def test_the_tasks_are_reached_by_the_balancer_alone(server: Template) -> None:
+    groups = {each["GroupDescription"]: each for each in properties(server, "AWS::EC2::SecurityGroup")}
+    assert "SecurityGroupIngress" not in groups["The balancer alone, and out to AWS"]
+    ingress = properties(server, "AWS::EC2::SecurityGroupIngress")
+    assert {each["FromPort"] for each in ingress} == {DEFAULT_PORT, DEFAULT_HEALTH_PORT}
+    assert all("SourceSecurityGroupId" in each for each in ingress)
+
+
+def test_its_alarms_are_there(deployed: Mapping[str, Template]) -> None:
+    alarms = {each["AlarmName"] for each in properties(deployed["stack"], "AWS::CloudWatch::Alarm")}
+    page = (ROOT / "docs/operations.md").read_text()
+    for entry in ("ntf-missing", "simplex-ntf-commands-failed", "simplex-ntf-connections-refused"):
+        assert any(name.endswith(entry) for name in alarms)
+        assert f"#### `{entry}`" in page
