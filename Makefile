@@ -288,6 +288,10 @@ fuzz-simplex: .venv/.ready ## Feed the NTF server a million mutated blocks (BLOC
 bench-schedule: .venv/.ready ## Measure a minute in which 50,000 are woken
 	@$(PY) -m bench.schedule
 
+.PHONY: bench-simplex-source
+bench-simplex-source: .venv/.ready ## Measure how fast SimpleX's queues are subscribed to anew, and what a killed task loses
+	@$(PY) -m bench.simplex_source
+
 .PHONY: bench-codec
 bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
 	@$(PY) -m bench.codec

@@ -195,7 +195,7 @@ def _queued(clients: Clients, queue: Queue, measures: Measures) -> Queued:
 def _tasks() -> Iterable[WorkingTask]:
     for lease in Lease.scan(consistent_read=True):
         seconds = time.time() - int(lease.version) / 1000
-        if seconds < SILENT_SECONDS and not lease.ended:
+        if seconds < SILENT_SECONDS and not lease.ended and lease.holder is None:
             yield WorkingTask(name=lease.name, renewed_seconds=seconds)
 
 

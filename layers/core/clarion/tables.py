@@ -209,7 +209,7 @@ class Lease(Model):
     networks = NumberAttribute(default=0)
     ended = BooleanAttribute(default=False)
     ttl = NumberAttribute()
-    holder = UnicodeAttribute(null=True)
+    holder = UnicodeAttribute(null=True, attr_name="held_by")
 
 
 class PartLease(Model):
@@ -222,7 +222,7 @@ class PartLease(Model):
         table_name = "leases"
 
     name = UnicodeAttribute(hash_key=True)
-    holder = UnicodeAttribute()
+    holder = UnicodeAttribute(attr_name="held_by")
     version = NumberAttribute()
 
 

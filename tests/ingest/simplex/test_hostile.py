@@ -61,7 +61,7 @@ async def test_another_identity_than_the_agent_named_is_refused(smp: SmpTestServ
 @pytest.mark.parametrize("fault", ["signer", "days"])
 async def test_a_leaf_that_is_forged_or_expired_is_refused(fault: str, tmp_path: Path) -> None:
     wrong = {"signer": Ed25519PrivateKey.generate()} if fault == "signer" else {"days": -1}
-    async with SmpTestServer(tmp_path, Chain(tmp_path, **wrong)) as server:  # type: ignore[arg-type] # one of both
+    async with SmpTestServer(tmp_path, Chain(tmp_path, **wrong)) as server:
         assert (await refusal(address_of(server))).startswith("a leaf that")
 
 
@@ -89,7 +89,12 @@ async def test_loopback_admits_no_other_private_address(smp: SmpTestServer) -> N
 async def test_onion_hosts_are_skipped_and_not_resolved(smp: SmpTestServer, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     resolve = socket.getaddrinfo
-    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *a, **k: (asked.append(host), resolve(host, *a, **k))[1])
+
+    def resolve_and_note(host: str, *args: object, **others: object) -> object:
+        asked.append(host)
+        return resolve(host, *args, **others)  # type: ignore[arg-type] # as given
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_and_note)
     async with connected(address_of(smp, "a" * 56 + ".onion", "127.0.0.1")):
         assert asked == ["127.0.0.1"]
     assert await refusal(address_of(smp, "a" * 56 + ".onion")) == "its name leads nowhere"

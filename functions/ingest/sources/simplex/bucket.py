@@ -147,12 +147,12 @@ class FollowedBucket:
 def _read_page(pages: "Iterator[tuple[FollowedQueue, ...]]") -> list[WatchedQueue]:
     """The next page as it can be followed; empty at the end."""
     while page := next(pages, ()):
-        if readable := [watched for row in page if (watched := _watched(row))]:
+        if readable := [found for row in page if (found := watched(row))]:
             return readable
     return []
 
 
-def _watched(row: FollowedQueue) -> WatchedQueue | None:
+def watched(row: FollowedQueue) -> WatchedQueue | None:
     """None, which is logged, for one that nobody can follow."""
     try:
         queue = queue_of(bytes(row.queue))
