@@ -22,7 +22,9 @@ from infra.permissions import for_alarms
 
 RUNBOOK = "docs/operations.md"
 HALF, WHOLE = 12, 24
-_OF_DISPATCH = [decision for decision in PushDecision if decision is not PushDecision.RECEIVED]
+_ELSEWHERE = {PushDecision.RECEIVED, PushDecision.COALESCED}
+"""The receiver's word, and what no push was sent for: the dashboard has no more metrics than are free."""
+_OF_DISPATCH = [decision for decision in PushDecision if decision not in _ELSEWHERE]
 ALARMS_OF_A_WIDGET = 100
 """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html"""
 

@@ -12,7 +12,7 @@ from api.app import resolver
 from bench.figures import MEASURED
 from clarion.channels import CHANNELS
 from clarion.networks import STATEMENTS, XMTP
-from clarion.networks.needs import Function
+from clarion.networks.needs import BOTH
 from clarion.tables import MODELS, table_name
 from infra.app import add_stacks
 from infra.config import EnvironmentConfig
@@ -357,7 +357,7 @@ def test_the_emulator_gets_the_same_functions_without_the_service(template_of: C
     emulator, prod = template_of("emulator"), template_of("prod")
     """With every channel, where production has those that need nothing of a deployment's own, and with XMTP's two."""
     local, deployed = ({name.rpartition("-")[2] for name in functions(each)} for each in (emulator, prod))
-    assert local == deployed | {*CHANNELS, Function.ROUTER, Function.WORKER}
+    assert local == deployed | {*CHANNELS, *BOTH}
     assert {*CHANNELS} & deployed == {*PROD.channels}
     emulator.resource_count_is("AWS::ECS::Service", 0)
     emulator.resource_count_is("AWS::EC2::VPC", 0)
