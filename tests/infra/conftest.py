@@ -31,7 +31,7 @@ LARGEST = PROD.model_copy(
         "pipeline": PROD.pipeline and PROD.pipeline.model_copy(update={"watch_minutes": 5}),
         "api": PROD.api.model_copy(
             update={
-                "domain": "push.example.org",
+                "domain": "notify.clarion.invalid",
                 "certificate_arn": "arn:aws:acm:us-east-1:111111111111:certificate/00000000-0000-0000-0000-000000000000",
                 "login_domain": "push.example.org",
                 "origins": ("https://app.example.org",),

@@ -112,14 +112,15 @@ STUBS = {
 
 
 EVERYTHING: dict[str, Any] = {
-    "networks": ["statements", "xmtp", "walletconnect"],
+    "networks": ["statements", "xmtp", "walletconnect", "simplex"],
     "options": {
         "walletconnect": {
             "domain": "notify.example.org",
             "relay_url": "https://relay.example",
             "relay_project_id": "0" * 32,
             "key_servers": ["keys.example"],
-        }
+        },
+        "simplex": {"hosts": ["ntf.example.org"], "app": APPS[0]["name"]},
     },
     "apps": [{**APPS[0], "apns_sandbox": True}, *APPS[1:]],
     "matching": MATCHING,
@@ -141,7 +142,7 @@ EVERYTHING: dict[str, Any] = {
 }
 FIXED = IngestSettings.model_fields.keys() - FollowingConfig.model_fields.keys()
 UNSET: Mapping[str, set[str]] = {
-    "apns": {"command_queues", "payload_secrets", "push_services", "webhook_url"},
+    "apns": {"push_services", "webhook_url"},
     "voip": {"command_queues", "payload_secrets", "held_url", "push_services", "webhook_url"},
     "fcm": {"command_queues", "payload_secrets", "sandbox_secret_id", "push_services", "webhook_url"},
     "webpush": {"command_queues", "payload_secrets", "sandbox_secret_id", "webhook_url"},

@@ -43,7 +43,7 @@ def test_its_worker_may_do_exactly_what_it_does(allowed: Mapping[str, Permission
     for action in RECEIVING:
         assert may.pop(f"sqs:{action}") == {"clarion-prod-simplex-commands"}
     assert may.pop("sqs:SendMessage") == {"clarion-prod-simplex-commands-dead", "clarion-prod-late-events"}
-    assert may.pop("secretsmanager:GetSecretValue") == {f"clarion-prod-{one}" for one in (STORAGE_KEY, IDENTITY)}
+    assert may.pop("secretsmanager:GetSecretValue") == {f"clarion-prod-{STORAGE_KEY}"}
     assert {action: names for action, names in may.items() if action not in SHARED} == {
         "dynamodb:GetItem": {"clarion-prod-simplex_tokens"},
         "dynamodb:BatchGetItem": {"clarion-prod-subscriptions", "clarion-prod-rules"},

@@ -150,6 +150,7 @@ async def test_status_sees_ingest_at_work_and_the_queues(clarion: Operator) -> N
         *Channel,
         "xmtp-commands",
         "walletconnect-commands",
+        "simplex-commands",
         "cleanup",
         "deliveries",
         "late-events",

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ _numbers = count(0x5100)
 
 
 @pytest.fixture
-def token() -> Iterator[str]:
+def token() -> str:
     """A device's own."""
     return f"{next(_numbers):04x}" * 16
 
