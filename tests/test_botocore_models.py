@@ -5,6 +5,7 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.loaders import JSONFileLoader
+from moto.core.loaders import create_loader
 
 from tests import botocore_models
 from tests.botocore_models import BOTOCORES
@@ -25,6 +26,14 @@ def test_however_many_clients_are_made_what_was_read_is_what_the_file_holds(serv
     for path, read in shared.items():
         if not Path(f"{path}{EXTRAS}").exists():
             assert read == BOTOCORES(JSONFileLoader(), path), path
+
+
+def test_what_moto_merges_into_a_description_stays_with_moto() -> None:
+    boto3.Session(aws_access_key_id="testing", aws_secret_access_key="testing").client("sqs", region_name="us-east-1")
+    (shared,) = (read for path, read in botocore_models.read_so_far().items() if "/sqs/" in path and "service" in path)
+
+    assert "query" in create_loader().load_service_model("sqs", "service-2")["metadata"]["protocols"]
+    assert "query" not in shared["metadata"]["protocols"]
 
 
 def test_a_file_that_is_not_there_is_looked_for_again() -> None:

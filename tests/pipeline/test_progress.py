@@ -1,5 +1,5 @@
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,13 @@ def _wait_for(batches: Iterable[pa.RecordBatch], place: Path) -> Iterator[pa.Rec
     yield from batches
 
 
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_while_a_task_runs_a_line_says_so(spark: SparkSession, tmp_path: Path) -> None:
     """The task ends once it has been reported."""
     lines: list[str] = []
@@ -28,7 +35,8 @@ def test_while_a_task_runs_a_line_says_so(spark: SparkSession, tmp_path: Path) -
         assert one.count() == 1
 
     assert lines[0].endswith(": 0 of 1 tasks done")
-    assert at_work(spark.sparkContext.statusTracker()) == ""
+    # The tracker hears of the end of a stage a moment after whoever waited for it.
+    _wait_until(lambda: at_work(spark.sparkContext.statusTracker()) == "")
 
 
 def test_nothing_is_said_once_it_is_over(spark: SparkSession) -> None:
