@@ -8,12 +8,11 @@
 Each may come twice, late, or in vain: what it is about is read first, and what has changed since stays.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from pynamodb.connection import Connection
-from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
 from clarion.cleanup import erase_dead
@@ -83,7 +82,7 @@ class TokenOutcomes:
         if update_if(row, *actions, condition=before) and row.verified:
             lost = StoredToken.lost_rules.set(True)
             update_if(row, lost, condition=StoredToken.status == status.value)
-            self._update(command.token_id, [FollowedQueue.ttl.set(ttl)], FollowedQueue.bucket != ENDED)
+            self._update(command.token_id, [FollowedQueue.ttl.set(ttl)])
             self._erase_items(row.subscription_id)
 
     def _give_up(self, command: TokenDeleted, now: int) -> None:
@@ -91,7 +90,7 @@ class TokenOutcomes:
         row = find_row(StoredToken, command.token_id)
         if row is not None and not row.alias_of:
             return
-        self._update(command.token_id, ending(now), FollowedQueue.bucket != ENDED)
+        self._update(command.token_id, ending(now))
         of_token = subscription_id(command.token_id)
         if find_subscription(of_token) is None:
             erase_dead(self.connection, of_token, 0)
@@ -106,7 +105,7 @@ class TokenOutcomes:
             raise TooEarlyError("the token is not active")
         if subscription.status != SubscriptionStatus.ACTIVE:
             raise TooEarlyError("its subscription is not active")
-        kept = self._update(command.token_id, [FollowedQueue.ttl.remove()], FollowedQueue.bucket != ENDED)
+        kept = self._update(command.token_id, [FollowedQueue.ttl.remove()])
         keys = [key_of(key) for key in kept][:QUEUES_OF_TOKEN]
         self.revival.revive(subscription, keys, now)
         again = [StoredToken.lost_rules.set(False), StoredToken.added.set(0)]
@@ -116,12 +115,7 @@ class TokenOutcomes:
         key = {"subscription_id": {"S": of_subscription}}
         self.connection.dispatch("DeleteItem", {"TableName": self.items_table, "Key": key})
 
-    def _update(self, token_id: str, actions: Iterable[Action], condition: Condition) -> list[bytes]:
-        """The keys of the token's queues for which the condition holds."""
-        return list(self._updated(token_id, list(actions), condition))
-
-    def _updated(self, token_id: str, actions: list[Action], condition: Condition) -> Iterator[bytes]:
-        for key in queue_keys_of(token_id):
-            its = FollowedQueue.token_id == token_id
-            if update_if(FollowedQueue(key), *actions, condition=its & condition):
-                yield key
+    def _update(self, token_id: str, actions: Sequence[Action]) -> list[bytes]:
+        """The keys of those that were updated: the token's queues that it has not given up."""
+        followed = (FollowedQueue.token_id == token_id) & (FollowedQueue.bucket != ENDED)
+        return [key for key in queue_keys_of(token_id) if update_if(FollowedQueue(key), *actions, condition=followed)]

@@ -52,7 +52,7 @@ class SimplexWorker:
         """The ids of the messages that are to come again; `now` is in UNIX milliseconds."""
         delays = dict[str, tuple[str, float]]()
         for received in map(Received.of, records):
-            if (reason := self._failure(received, now)) and not self._is_dead(received, reason):
+            if (reason := self._failure(received, now)) and not self._dead_letter(received, reason):
                 delay = min(FIRST_DELAY << received.receives - 1, LONGEST_DELAY)
                 delays[received.message_id] = received.receipt_handle, delay
         if delays:
@@ -73,8 +73,8 @@ class SimplexWorker:
             return type(error).__name__
         return None
 
-    def _is_dead(self, received: Received, reason: str) -> bool:
-        """Whether it lies among the dead letters now."""
+    def _dead_letter(self, received: Received, reason: str) -> bool:
+        """Return whether it lies among the dead letters now: what can be tried again doesn't."""
         logger.warning("failed", reason=reason, receives=received.receives)
         if reason != NO_COMMAND and received.receives < self.settings.max_receives:
             return False

@@ -14,7 +14,7 @@ from clarion.decisions import SubscriptionStatus
 from clarion.events import SubscriptionChanged
 from clarion.networks import SIMPLEX
 from clarion.networks.simplex.bounds import WAKE_UP_MINUTES
-from clarion.networks.simplex.commands import TokenDeleted, TokenRevived
+from clarion.networks.simplex.commands import TokenDeleted, TokenRevived, token_id_of
 from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import OK, NtfRequest, token_status
 from clarion.networks.simplex.ntf_commands import NtfProvider, NtfRefusal, ScheduleWakeUps, VerifyToken
@@ -129,12 +129,12 @@ def _delete_others(store: NtfStore, row: StoredToken, subscription: Subscription
     for holder in Token.query(hash_of(subscription)):
         if not holder.holder.startswith(f"{SIMPLEX}/") or holder.subscription_id == subscription.subscription_id:
             continue
-        other = store.find_token(bytes(holder.client_id).removeprefix(b"simplex:").hex())
+        other = store.find_token(token_id_of(bytes(holder.client_id)))
         if other and other.device_token == row.device_token:
             delete_token(store, other)
 
 
 def _push_missed(store: NtfStore, subscription: Subscription) -> None:
     found = store.newest(subscription.subscription_id)
-    if found and found.number > found.sent:
+    if found.number > found.sent:
         store.push_newest(subscription, found.number)

@@ -1,4 +1,4 @@
-"""The most that anybody may have of us, each with its reason. Agents meet them as `ERR QUOTA`."""
+"""The most that anybody may have of us, each with its reason. Agents meet the counts as `ERR QUOTA`."""
 
 QUEUES_OF_TOKEN = 1_000
 """An app subscribes to one for each of its conversations, and the row of a token's newest items has room for these."""

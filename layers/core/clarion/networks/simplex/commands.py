@@ -53,10 +53,10 @@ def of_outcome(push: PushMessage, outcome: PushDecision, reason: str | None) -> 
     """A push brings its token's death to light whatever it is for; only a code's delivery changes anything."""
     match outcome:
         case PushDecision.TOKEN_GONE:
-            died = TokenDied(token_id=_token_id(push), reason=reason, observed_at=push.observed_at)
+            died = TokenDied(token_id=token_id_of(push.client_id), reason=reason, observed_at=push.observed_at)
             return Command(SIMPLEX, died.to_json().encode())
         case PushDecision.DELIVERED if push.purpose is Purpose.VERIFICATION:
-            return Command(SIMPLEX, CodeDelivered(token_id=_token_id(push)).to_json().encode())
+            return Command(SIMPLEX, CodeDelivered(token_id=token_id_of(push.client_id)).to_json().encode())
     return None
 
 
@@ -75,5 +75,6 @@ def client_id(token_id: str) -> bytes:
     return _CLIENT_PREFIX + bytes.fromhex(token_id)
 
 
-def _token_id(push: PushMessage) -> str:
-    return push.client_id.removeprefix(_CLIENT_PREFIX).hex()
+def token_id_of(client: bytes) -> str:
+    """Undo `client_id`."""
+    return client.removeprefix(_CLIENT_PREFIX).hex()
