@@ -70,7 +70,7 @@ def putting_off(table: str, subscription_id: str, late_until: int) -> dict[str, 
 
 
 def read(row: Row) -> NewestRow:
-    """Raises `LookupError`, `TypeError` or `ValueError` for another row."""
+    """Raises `TypeError` or `ValueError` for another row."""
     items = [_item(name, bytes(value)) for name, value in row.items() if name.startswith(_PREFIX)]
     items.sort(key=lambda item: item.observed_at)
     return NewestRow(int(row.get("number", 0)), int(row.get("sent", 0)), items)
