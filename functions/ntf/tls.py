@@ -117,7 +117,7 @@ class TlsChannel:
                 await self._flush()
                 await self._fill()
             except ssl.SSLError as error:
-                await self._explain()
+                await self._send_alert()
                 raise ChannelClosedError(error.reason) from None
             else:
                 await self._flush()
@@ -140,7 +140,7 @@ class TlsChannel:
             except OSError:
                 raise ChannelClosedError("the end") from None
 
-    async def _explain(self) -> None:
-        """Send the alert that OpenSSL has left, if it can be sent."""
+    async def _send_alert(self) -> None:
+        """The one that OpenSSL has left, if it can be sent."""
         with suppress(ChannelClosedError):
             await self._flush()
