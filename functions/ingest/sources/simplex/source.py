@@ -146,7 +146,7 @@ class SmpServers:
         while True:
             began = now_ms()
             try:
-                ended = await asyncio.to_thread(_ended_since, self._ended_since)
+                ended = await asyncio.to_thread(_read_ended, self._ended_since)
             except AWS_ERRORS as error:
                 log.warning("ended queues not read", extra={"error": describe(error)})
             else:
@@ -209,7 +209,7 @@ def opener(storage_key: StorageKey) -> OpenKey:
     return open_key
 
 
-def _ended_since(since: int) -> list[bytes]:
+def _read_ended(since: int) -> list[bytes]:
     return [bytes(row.queue_key) for row in queues_since(ENDED, since)]
 
 
