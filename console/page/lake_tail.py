@@ -65,7 +65,7 @@ class LakeTail:
         self._lake = lake
         self._late = late
         self._read: set[str] = set()
-        self._passed = EVENTS_PREFIX
+        self._listed_after = EVENTS_PREFIX
         self._tries = Counter[str]()
 
     def look(self) -> Look:
@@ -106,9 +106,9 @@ class LakeTail:
         self._read = {file.key for file in found} - failed
         self._tries = Counter({key: tries for key, tries in self._tries.items() if key in failed})
         old = (file.key for file in found if file.written_at < now - self._late)
-        self._passed = max((key for key in old if not failed or key < min(failed)), default=self._passed)
+        self._listed_after = max((key for key in old if not failed or key < min(failed)), default=self._listed_after)
 
     def _listed(self, now: datetime) -> Iterator[File]:
         since = now - LATEST
         for hour in hours_back(since, now):
-            yield from (file for file in self._lake.files(hour, self._passed) if file.written_at >= since)
+            yield from (file for file in self._lake.files(hour, self._listed_after) if file.written_at >= since)
