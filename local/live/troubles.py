@@ -30,7 +30,7 @@ class TroubleSwitch:
     title: str
     answer: str
     words: tuple[str, ...]
-    met: Callable[[System, Phones], AbstractAsyncContextManager[None]]
+    cause: Callable[[System, Phones], AbstractAsyncContextManager[None]]
 
     def as_json(self, *, on: bool) -> dict[str, Any]:
         return {"name": self.name, "title": self.title, "answer": self.answer, "words": self.words, "on": on}
@@ -192,5 +192,5 @@ class Switches:
 
     async def _begin(self, name: str) -> None:
         stack = AsyncExitStack()
-        await stack.enter_async_context(self._troubles[name].met(self._system, self._phones))
+        await stack.enter_async_context(self._troubles[name].cause(self._system, self._phones))
         self._on[name] = stack
