@@ -3,7 +3,7 @@
     rules, subscriptions ──▶ in_force ──┐
     envelopes, by each of their keys ───┴──▶ asked ──▶ with_answers ──▶ expected
 
-A rule counts while it is in the generation that its subscription has, and the subscription is active.
+A rule counts while its subscription has its generation, and a status in which rules are in force.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus, Wanted
-from clarion.networks import Rule, network
+from clarion.networks import NETWORKS, Rule, network, statuses_in_force
 from pipeline.period import FOREVER
 from pipeline.schemas import in_spark
 from pipeline.verify import fetched
@@ -82,9 +82,9 @@ def rule_spans(changes: DataFrame) -> DataFrame:
 
 
 def subscription_spans(changes: DataFrame) -> DataFrame:
-    """From each change that left a subscription active to the next change."""
+    """From each change that left a subscription with its rules in force to the next change."""
     until = F.lead("at", 1, FOREVER).over(Window.partitionBy("subscription_id").orderBy(*_in_order()))
-    spans = changes.withColumn("subscription_until", until).where(F.col("status") == SubscriptionStatus.ACTIVE)
+    spans = changes.withColumn("subscription_until", until).where(_has_rules_in_force())
     return spans.select(
         "subscription_id",
         "generation",
@@ -93,6 +93,13 @@ def subscription_spans(changes: DataFrame) -> DataFrame:
         F.col("at").alias("subscription_since"),
         "subscription_until",
     )
+
+
+def _has_rules_in_force() -> Column:
+    """Of a subscription: whether its status is enough for its network."""
+    of_pending = [name for name in NETWORKS if SubscriptionStatus.PENDING in statuses_in_force(name)]
+    pending = (F.col("status") == SubscriptionStatus.PENDING) & F.col("network").isin(of_pending)
+    return (F.col("status") == SubscriptionStatus.ACTIVE) | pending
 
 
 def latest_subscriptions(changes: DataFrame) -> DataFrame:

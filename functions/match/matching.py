@@ -5,8 +5,8 @@ from functools import partial
 from typing import NamedTuple
 
 from clarion.channels import Channel
-from clarion.decisions import Wanted
-from clarion.networks import Envelope, Rule, network
+from clarion.decisions import SubscriptionStatus, Wanted
+from clarion.networks import Envelope, Rule, network, statuses_in_force
 from match.failures import Unreadable, read_row
 
 type TakesOwn = Callable[[str | None], bool]
@@ -63,18 +63,16 @@ def match(
     subscribers: Mapping[str, Subscriber],
     takes_own: TakesOwn,
 ) -> Matches:
-    """What the rules in force of active subscriptions make of an envelope.
-
-    Where the newest items are kept, those of pending ones as well: what comes before a new token is verified goes after.
-    """
+    """What the rules in force make of an envelope: of active subscriptions, and perhaps of pending ones."""
     matches = Matches({}, {})
-    wants, keeps = network(envelope.network).wants, network(envelope.network).newest is not None
+    wants = network(envelope.network).wants
+    of_pending = SubscriptionStatus.PENDING in statuses_in_force(envelope.network)
 
     def wanted(rule: Rule) -> Wanted:
         return wants(envelope, rule, observed_at)
 
     for key, of_key in candidates.items():
-        for candidate, subscriber in _in_force(of_key, subscribers, pending=keeps):
+        for candidate, subscriber in _in_force(of_key, subscribers, pending=of_pending):
             rule = Rule(key, candidate.condition)
             one = read_row(partial(_match, wanted, takes_own, subscriber), rule)
             if isinstance(one, Unreadable):

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clarion.decisions import SubscriptionStatus
 from clarion.events import LimitsLoaded, RuleRef, RulesChanged, SubscriptionChanged
+from clarion.networks import statuses_in_force
 from pipeline.limit_spans import LimitSpan, spans_of
 from pipeline.period import FOREVER
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RuleSpan(NamedTuple):
-    """A rule of an active subscription, from `since` up to but without `until`; instants are UNIX milliseconds."""
+    """A rule of a subscription, in force from `since` up to but without `until`; instants are UNIX milliseconds."""
 
     subscription: SubscriptionChanged
     rule: RuleRef
@@ -34,17 +34,17 @@ class RuleSpan(NamedTuple):
 
 
 def rule_spans(rules: Iterable[RulesChanged], subscriptions: Iterable[SubscriptionChanged]) -> list[RuleSpan]:
-    """A rule counts while it is in the generation that its subscription has, and the subscription is active."""
-    active: dict[tuple[UUID, int], list[tuple[SubscriptionChanged, int]]] = {}
+    """A rule counts while its subscription has its generation, and a status in which rules are in force."""
+    counting: dict[tuple[UUID, int], list[tuple[SubscriptionChanged, int]]] = {}
     for _, changes in _grouped(subscriptions, lambda change: change.subscription_id):
         in_order = sorted(changes, key=_place)
         for change, until in zip(in_order, _next_times(in_order), strict=True):
-            if change.status == SubscriptionStatus.ACTIVE:
-                active.setdefault((change.subscription_id, change.generation), []).append((change, until))
+            if change.status in statuses_in_force(change.network):
+                counting.setdefault((change.subscription_id, change.generation), []).append((change, until))
     spans = (
         RuleSpan(subscription, rule, max(change.at, subscription.at), min(until, ended))
         for change, rule, until in _added(rules)
-        for subscription, ended in active.get((change.subscription_id, change.generation), ())
+        for subscription, ended in counting.get((change.subscription_id, change.generation), ())
     )
     return [span for span in spans if span.since < span.until]
 

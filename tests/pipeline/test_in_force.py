@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clarion.events import Event, LimitsLoaded, RuleRef, RulesChanged, SubscriptionChanged
 from clarion.limiter import Limit
-from clarion.networks import STATEMENTS, XMTP, Rule
+from clarion.networks import SIMPLEX, STATEMENTS, XMTP, Rule
 from pipeline.explain.in_force import limits_at, rule_spans
 from pipeline.limit_spans import LimitSpan, default_span
 from pipeline.period import FOREVER
@@ -47,6 +47,12 @@ def test_a_rule_is_in_force_from_when_both_it_and_its_subscription_are() -> None
 def test_it_ends_with_its_subscription_and_begins_with_it_again(status: str) -> None:
     life = [became(10, 1), became(30, 2, status=status), became(50, 3)]
     assert spans(*life, changed(10, 1)) == [(KEY, None, 10, 30), (KEY, None, 50, FOREVER)]
+
+
+def test_where_newest_items_are_kept_a_rule_is_in_force_while_its_subscription_is_pending_again() -> None:
+    life = [became(10, 1), became(30, 2, status="pending"), became(50, 3), became(70, 4, status="invalid")]
+    of_simplex = [one.model_copy(update={"network": SIMPLEX}) for one in life]
+    assert spans(*of_simplex, changed(10, 1)) == [(KEY, None, 10, 30), (KEY, None, 30, 50), (KEY, None, 50, 70)]
 
 
 def test_a_rule_that_is_removed_ends_and_one_that_is_added_again_has_its_new_condition() -> None:

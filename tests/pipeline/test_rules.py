@@ -11,7 +11,7 @@ import sr25519
 from pyspark.sql import DataFrame, SparkSession
 
 from clarion.decisions import Wanted
-from clarion.networks import STATEMENTS
+from clarion.networks import SIMPLEX, STATEMENTS
 from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.rules import CALL, key_of
 from clarion.networks.statements.signature import sign
@@ -89,6 +89,20 @@ def test_rules_rest_while_the_subscription_is_invalid_and_end_with_it(spark: Spa
         (0, "s", "active", 1, 0), (20, "s", "invalid", 1, 1), (30, "s", "active", 1, 1), (40, "s", "removed", 1, 1),
     ]  # fmt: skip
     assert spans(spark, rules, changes) == [(FIRST, 10, 20), (FIRST, 30, 40)]
+
+
+@pytest.mark.parametrize(
+    ("network", "found"),
+    [(STATEMENTS, [(10, 20), (30, FOREVER)]), (SIMPLEX, [(10, 20), (20, 30), (30, FOREVER)])],
+)
+def test_rules_of_a_pending_subscription_are_in_force_only_where_newest_items_are_kept(
+    spark: SparkSession, network: str, found: list[tuple[int, int]]
+) -> None:
+    changes: Subscriptions = [(0, "s", "active", 1, 0), (20, "s", "pending", 1, 1), (30, "s", "active", 1, 2)]
+    rows = [(at, network, who, CLIENT, "apns", status, None, gen, rev) for at, who, status, gen, rev in changes]
+    subscriptions = spark.createDataFrame(rows, SCHEMAS[EventKind.SUBSCRIPTION])
+    rules = rule_changes(changed(spark, [(10, "added", "s", 1, 1, [FIRST])]))
+    assert sorted((row["since"], row["until"]) for row in in_force(rules, subscriptions).collect()) == found
 
 
 def test_revisions_order_what_clocks_confuse(spark: SparkSession) -> None:

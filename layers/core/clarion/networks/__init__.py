@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, Protocol, TypedDict
 
 from clarion.channels import Channel
-from clarion.decisions import EnvelopeDecision, Purpose, PushDecision, Wanted
+from clarion.decisions import EnvelopeDecision, Purpose, PushDecision, SubscriptionStatus, Wanted
 from clarion.limiter import Limit
 
 if TYPE_CHECKING:
@@ -225,3 +225,12 @@ def network(name: str) -> Network:
     """Raises `LookupError` for a name that is not registered."""
     found: Network = import_module(NETWORKS[name]).NETWORK
     return found
+
+
+def statuses_in_force(name: str) -> frozenset[SubscriptionStatus]:
+    """In which statuses of a subscription its rules are in force. Raises `LookupError` as `network` does.
+
+    Where the newest items are kept, also while it is pending: what comes before a new token is verified goes after.
+    """
+    active = frozenset({SubscriptionStatus.ACTIVE})
+    return active if network(name).newest is None else active | {SubscriptionStatus.PENDING}
