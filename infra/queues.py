@@ -12,7 +12,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from clarion import own_pushes
-from clarion.channels import CHANNELS
+from clarion.channels import CHANNELS, Channel
 from clarion.networks import network
 from clarion.networks.needs import Commander
 from infra.config import Consumer, EnvironmentConfig
@@ -85,14 +85,18 @@ class Queues(Construct):
         }
         return {name: pair.queue.queue_url for name, pair in pairs.items()}
 
-    def commanded_by(self, commander: Commander) -> dict[str, sqs.IQueue]:
-        """By network, where `commander` sends its commands."""
-        asked = {name: network(name).needs for name in self.commands}
-        return {name: self.commands[name].queue for name, needs in asked.items() if needs.takes_commands_of(commander)}
+    def commanded_by(self, commander: Commander, channel: Channel | None = None) -> dict[str, sqs.IQueue]:
+        """By network, where `commander` sends its commands; with `channel`, of those that are reached by it."""
+        asked = {name: network(name) for name in self.commands}
+        return {
+            name: self.commands[name].queue
+            for name, one in asked.items()
+            if one.needs.takes_commands_of(commander) and (channel is None or channel in one.channels)
+        }
 
-    def command_settings(self, commander: Commander) -> dict[str, str]:
-        """As ingest, of sources, and dispatch, of outcomes, read them."""
-        urls = {name: queue.queue_url for name, queue in self.commanded_by(commander).items()}
+    def command_settings(self, commander: Commander, channel: Channel | None = None) -> dict[str, str]:
+        """As ingest, of sources, and dispatch, of a channel's outcomes, read them."""
+        urls = {name: queue.queue_url for name, queue in self.commanded_by(commander, channel).items()}
         return {"command_queues": Stack.of(self).to_json_string(urls)} if urls else {}
 
     @property

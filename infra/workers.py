@@ -98,7 +98,7 @@ class DispatchFunction(ComponentFunction):
             "queue_url": pair.queue.queue_url,
             "dead_letter_url": pair.dead.queue_url,
             **given(held_url=pair.held.queue_url if pair.held else None),
-            **queues.command_settings(Commander.OUTCOME),
+            **queues.command_settings(Commander.OUTCOME, channel),
             **given(
                 payload_secrets=json.dumps(secrets) if (secrets := self._payload_secrets(foundation, channel)) else None
             ),
@@ -120,7 +120,7 @@ class DispatchFunction(ComponentFunction):
         if pair.held:
             self.consume(pair.held, consumer.of_held)
         self._allow_reading(channel)
-        self._allow_writing(pair)
+        self._allow_writing(channel, pair)
         if PROVIDERS[CHANNELS[channel].provider].ends_subscriptions:
             self._allow_ending_subscriptions()
         else:
@@ -144,9 +144,9 @@ class DispatchFunction(ComponentFunction):
         if recorded := self.foundation.environment.newest_tables(channel):
             self.allow_tables("UpdateItem", *(tables.by_name[name] for name in recorded))
 
-    def _allow_writing(self, pair: QueuePair) -> None:
+    def _allow_writing(self, channel: Channel, pair: QueuePair) -> None:
         """Where a push may end."""
-        commanded = self.foundation.queues.commanded_by(Commander.OUTCOME).values()
+        commanded = self.foundation.queues.commanded_by(Commander.OUTCOME, channel).values()
         self.allow_sending(pair.dead, *([pair.held] if pair.held else []), *commanded)
         self.foundation.allow_events(self)
 

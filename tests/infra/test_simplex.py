@@ -43,7 +43,6 @@ def test_its_worker_may_do_exactly_what_it_does(allowed: Mapping[str, Permission
     for action in RECEIVING:
         assert may.pop(f"sqs:{action}") == {"clarion-prod-simplex-commands"}
     assert may.pop("sqs:SendMessage") == {"clarion-prod-simplex-commands-dead", "clarion-prod-late-events"}
-    assert may.pop("secretsmanager:GetSecretValue") == {f"clarion-prod-{STORAGE_KEY}"}
     assert {action: names for action, names in may.items() if action not in SHARED} == {
         "dynamodb:GetItem": {"clarion-prod-simplex_tokens"},
         "dynamodb:BatchGetItem": {"clarion-prod-subscriptions", "clarion-prod-rules"},
@@ -65,15 +64,22 @@ def test_match_and_dispatch_may_keep_its_newest_items(allowed: Mapping[str, Perm
     assert f"clarion-prod-{ITEMS}" in allowed["apns"]["dynamodb:BatchGetItem"]
 
 
-def test_only_its_own_channel_reads_the_storage_key(template: Template, allowed: Mapping[str, Permissions]) -> None:
+def test_of_the_functions_its_own_channel_alone_reads_the_storage_key(
+    template: Template, allowed: Mapping[str, Permissions]
+) -> None:
     name = f"clarion-prod-{STORAGE_KEY}"
     readers = {who for who, may in allowed.items() if name in may.get("secretsmanager:GetSecretValue", ())}
-    assert {"apns", "simplex-worker"} <= readers
-    assert not readers & {"voip", "fcm", "webpush", "match"}
+    assert readers - {"ingest"} == {"apns"}
     settings = DispatchSettings.from_environment(variables(template, "apns"))
     assert settings.payload_secrets == {SIMPLEX: name}
     assert not DispatchSettings.from_environment(variables(template, "fcm")).payload_secrets
-    assert settings.command_queues.keys() == {SIMPLEX}
+
+
+def test_only_its_own_channel_sends_its_worker_outcomes(template: Template, allowed: Mapping[str, Permissions]) -> None:
+    queue = "clarion-prod-simplex-commands"
+    assert {who for who, may in allowed.items() if queue in may.get("sqs:SendMessage", ())} == {"apns"}
+    assert DispatchSettings.from_environment(variables(template, "apns")).command_queues.keys() == {SIMPLEX}
+    assert not DispatchSettings.from_environment(variables(template, "fcm")).command_queues
 
 
 def test_its_functions_understand_their_environment(template: Template) -> None:

@@ -152,7 +152,7 @@ class Needs(NamedTuple):
 
     But those of them that are `made_secrets` are made with the deployment, as `clarion.secrets.SharedSecret` reads them.
     Dispatch hands the `payload_secret`, one of these, to `Network.payload`; ingest reads the `ingest_secrets`.
-    The `server_secrets` nobody reads but the network's server. A network
+    Of the network's own functions, the server alone reads the `server_secrets`. A network
     that `finds_sources` has a source in ingest, but no nodes: it finds what to follow in its own tables.
 
     `router` and `worker` are dotted paths to the handlers, below `functions/`: the first part is the package that is

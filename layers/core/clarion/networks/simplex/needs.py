@@ -42,7 +42,7 @@ NEEDS = Needs(
     made_secrets=(STORAGE_KEY,),
     payload_secret=STORAGE_KEY,
     ingest_secrets=(STORAGE_KEY,),
-    server_secrets=(IDENTITY,),
+    server_secrets=(STORAGE_KEY, IDENTITY),
     grants=(
         Grant(TOKENS, ("GetItem", "PutItem", "UpdateItem", "DeleteItem"), _SERVER),
         Grant(TOKENS, ("GetItem", "UpdateItem"), _WORKER),
