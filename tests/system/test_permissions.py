@@ -21,9 +21,11 @@ import pytest_asyncio
 
 from clarion.channels import CHANNELS, Channel
 from clarion.clock import now_ms
-from clarion.decisions import Environment
+from clarion.decisions import Environment, SubscriptionStatus
 from clarion.messages import CleanupMessage, DeadTokenMessage, EnvelopeMessage, PageMessage
 from clarion.networks import STATEMENTS, WALLETCONNECT, XMTP, ZULIP, network
+from clarion.networks.simplex.commands import SimplexCommand, TokenDeleted, TokenDied, message_of
+from clarion.networks.simplex.tokens import subscription_id
 from clarion.networks.statements import codec
 from clarion.networks.statements.rules import key_of
 from clarion.tables import WINDOW_PART, RateLimit, pair_scope, rule_key, table_name
@@ -36,6 +38,8 @@ from infra.lake import LARGE as LARGE_PREFIX
 from infra.networks import function_name, functions_of
 from local.device import Device, topic_of
 from local.notifications import CallRefused
+from local.simplex.agent_state import TokenStep
+from local.simplex_story import simplex_user
 from local.system import System, whole_lines
 from local.walletconnect.account import EthereumAccount
 from local.walletconnect.story import dapp_site
@@ -102,6 +106,10 @@ UNUSED: Mapping[tuple[str, str], str] = {
         "walletconnect-worker",
         "sqs:ChangeMessageVisibility",
     ): "a command rests after a fault: the worker's own tests have it",
+    (
+        "simplex-worker",
+        "sqs:ChangeMessageVisibility",
+    ): "a command rests after a fault of AWS, or where it comes too early: no system test provokes either",
     ("xmtp-worker", "dynamodb:BatchWriteItem"): "old keys of more than 99 topics, which `make crash` has it erase",
 }
 """Grants that no call is seen to need, by component and action, and why they stand."""
@@ -134,6 +142,9 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         for channel in CHANNELS
         if channel != Channel.APNS
     },
+    Call(
+        "pages", "dynamodb:UpdateItem", f"{PROD.prefix}simplex_items"
+    ): "a queue has one follower, never a crowd; but it is match's code, which records what it has pushed",
     Call("api", "dynamodb:PutItem", f"{PROD.prefix}wake_ups"): "a client asks to be woken: the API's own tests do",
     **{
         Call(
@@ -235,6 +246,7 @@ async def calls(system: System) -> set[Call]:
     await use_xmtp(system)
     await use_zulip(system)
     await use_walletconnect(system)
+    await use_simplex(system)
     await use_match(system)
     await use_dead_letters(system)
     crowd = await use_the_fan_out(system)
@@ -345,6 +357,43 @@ async def use_walletconnect(system: System) -> None:
     await asyncio.to_thread(send, QueueUrl=system.queue_urls["walletconnect-commands"], MessageBody="{}")
     dead = f"{PROD.prefix}walletconnect-commands-dead"
     await until_asked(system, Call("walletconnect-worker", "sqs:SendMessage", dead), WAIT_S)
+
+
+async def use_simplex(system: System) -> None:
+    """With a token that dies, is verified again and is deleted; and its worker with what is no command."""
+    url, send = system.queue_urls["simplex-commands"], system.client("sqs").send_message
+
+    async def command(content: SimplexCommand) -> None:
+        await asyncio.to_thread(send, QueueUrl=url, MessageBody=message_of(content).to_json())
+
+    async with simplex_user(system, "5e" * 32) as user, asyncio.timeout(CLEANUP_WAIT_S):
+        await user.phone.register()
+        [queue] = await user.followed_queues(1)
+        token_id = user.agent.token.id.hex()
+        dead = await asyncio.to_thread(dead_token, system, subscription_id(token_id))
+        await asyncio.to_thread(send, QueueUrl=system.queue_urls["cleanup"], MessageBody=dead.to_json(), DelaySeconds=0)
+        await command(TokenDied(token_id=token_id, reason=dead.reason, observed_at=now_ms()))
+        while await user.agent.status() != "INVALID,UNREGISTERED" or await asyncio.to_thread(
+            is_active, system, token_id
+        ):
+            await asyncio.sleep(1)
+        user.agent.token.step = TokenStep.WAIT
+        await user.phone.register()
+        await until_asked(system, Call("simplex-worker", "dynamodb:PutItem", f"{PROD.prefix}rules"), WAIT_S)
+        await user.send(queue)
+        await user.read(await user.notified_of(queue))
+        await user.agent.delete_token()
+        await command(TokenDeleted(token_id=token_id))
+    await asyncio.to_thread(send, QueueUrl=url, MessageBody="{}")
+    for action, name in (("dynamodb:BatchWriteItem", "rules"), ("sqs:SendMessage", "simplex-commands-dead")):
+        await until_asked(system, Call("simplex-worker", action, f"{PROD.prefix}{name}"), WAIT_S)
+
+
+def is_active(system: System, token_id: str) -> bool:
+    """Whether the subscription of SimpleX's token is."""
+    key, table = {"subscription_id": {"S": subscription_id(token_id)}}, f"{EMULATOR.prefix}subscriptions"
+    row = system.client("dynamodb").get_item(TableName=table, Key=key, ConsistentRead=True)["Item"]
+    return row["status"]["S"] == SubscriptionStatus.ACTIVE
 
 
 async def use_match(system: System) -> None:
