@@ -145,7 +145,8 @@ class NtfStack(EnvironmentStack):
             target_type=elb.TargetType.IP,
             preserve_client_ip=True,
             deregistration_delay=DRAINED,
-            connection_termination=True,
+            # ECS stops a task only after the delay: the task itself ends its sessions.
+            connection_termination=False,
             targets=[self.service.load_balancer_target(container_name="Ntf", container_port=PORT)],
             health_check=elb.HealthCheck(
                 protocol=elb.Protocol.HTTP,

@@ -111,7 +111,7 @@ def test_the_balancer_passes_on_tcp_with_the_agents_addresses(server: Template) 
     assert (listener["Protocol"], listener["Port"]) == ("TCP", PORT)
     assert (group["Protocol"], group["Port"]) == ("TCP", DEFAULT_PORT)
     assert attributes["preserve_client_ip.enabled"] == "true"
-    assert attributes["deregistration_delay.connection_termination.enabled"] == "true"
+    assert attributes["deregistration_delay.connection_termination.enabled"] == "false"
     assert (group["HealthCheckProtocol"], group["HealthCheckPort"]) == ("HTTP", str(DEFAULT_HEALTH_PORT))
 
 

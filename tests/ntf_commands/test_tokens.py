@@ -138,6 +138,12 @@ def test_who_proves_a_device_ends_whoever_had_it_before(stage: Stage) -> None:
     assert len(list(Token.scan())) == 1
 
 
+def test_one_device_in_other_letters_is_the_same(stage: Stage) -> None:
+    earlier = stage.agent(b"earlier", device=OTHER_DEVICE).activate()
+    stage.agent(b"later", device=OTHER_DEVICE.upper()).activate()
+    assert earlier.status() == AUTH
+
+
 def test_another_token_is_proven_anew_and_keeps_id_and_queues(stage: Stage) -> None:
     agent = stage.agent().activate()
     agent.subscribe(1)

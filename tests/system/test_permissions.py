@@ -393,7 +393,7 @@ def is_active(system: System, token_id: str) -> bool:
     """Whether the subscription of SimpleX's token is."""
     key, table = {"subscription_id": {"S": subscription_id(token_id)}}, f"{EMULATOR.prefix}subscriptions"
     row = system.client("dynamodb").get_item(TableName=table, Key=key, ConsistentRead=True)["Item"]
-    return row["status"]["S"] == SubscriptionStatus.ACTIVE
+    return bool(row["status"]["S"] == SubscriptionStatus.ACTIVE)
 
 
 async def use_match(system: System) -> None:

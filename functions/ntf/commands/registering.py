@@ -74,14 +74,15 @@ def register(store: NtfStore, request: NtfRequest, command: RegisterToken) -> by
 
 def replace(store: NtfStore, request: NtfRequest, command: ReplaceToken) -> bytes:
     """Its queues stay, but nothing is pushed until the other token is verified."""
+    row = store.authorized_token(request.transmission.entity_id, request)
+    address = address_of(store, command.token)
+    if NtfProvider.NONE in {command.token.provider, row.device_token.provider}:
+        raise NtfRefusal(ErrorType.CMD_PROHIBITED)
+    store.require_allowance(address)
     for _ in range(WRITE_ATTEMPTS):
-        row = store.authorized_token(request.transmission.entity_id, request)
-        address = address_of(store, command.token)
-        if NtfProvider.NONE in {command.token.provider, row.device_token.provider}:
-            raise NtfRefusal(ErrorType.CMD_PROHIBITED)
-        store.require_allowance(address)
         if _replaced(store, row, command.token, address):
             return OK
+        row = store.authorized_token(request.transmission.entity_id, request)
     raise NtfRefusal(ErrorType.STORE)
 
 

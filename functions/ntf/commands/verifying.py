@@ -9,7 +9,9 @@ from hmac import compare_digest
 from pynamodb.transactions import TransactWrite
 
 from clarion import subscriptions
+from clarion.addresses import canonical
 from clarion.backoff import WRITE_ATTEMPTS
+from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
 from clarion.events import SubscriptionChanged
 from clarion.networks import SIMPLEX
@@ -130,8 +132,15 @@ def _delete_others(store: NtfStore, row: StoredToken, subscription: Subscription
         if not holder.holder.startswith(f"{SIMPLEX}/") or holder.subscription_id == subscription.subscription_id:
             continue
         other = store.find_token(token_id_of(bytes(holder.client_id)))
-        if other and other.device_token == row.device_token:
+        if other and _is_of_device(other, row, subscription):
             delete_token(store, other)
+
+
+def _is_of_device(other: StoredToken, row: StoredToken, subscription: Subscription) -> bool:
+    """Agents may write one device's token in several ways."""
+    if other.provider != row.provider:
+        return False
+    return canonical(Channel.APNS, bytes(other.token).decode("ascii")) == subscription.token
 
 
 def _push_missed(store: NtfStore, subscription: Subscription) -> None:

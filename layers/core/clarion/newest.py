@@ -16,6 +16,8 @@ from clarion.networks import Row
 
 _PREFIX = "item_"
 _TIME_BYTES = 8
+_MOST_REMOVED = 250
+"""By one UpdateItem: an expression has 4 KB at most."""
 
 
 class NewestItem(NamedTuple):
@@ -79,9 +81,9 @@ def read(row: Row) -> NewestRow:
 def sending(table: str, subscription_id: str, found: NewestRow, count: int) -> dict[str, Any]:
     """The UpdateItem that says that all of `found` was sent, and removes all but the `count` newest.
 
-    It is refused if more were sent already; and, where something is to be removed, if more has come meanwhile.
+    Of many, the oldest `_MOST_REMOVED` go. It is refused if more were sent already; and, where something is to be removed, if more has come meanwhile.
     """
-    gone = [_PREFIX + item.name for item in found.items[: max(0, len(found.items) - count)]]
+    gone = [_PREFIX + item.name for item in found.items[: max(0, len(found.items) - count)][:_MOST_REMOVED]]
     names = {f"#item{index}": name for index, name in enumerate(gone)}
     return {
         **_row(table, subscription_id),

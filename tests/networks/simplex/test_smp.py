@@ -73,6 +73,7 @@ def test_a_block_holds_several() -> None:
         NMSG + b"x",
         NMSG[:-1],
         NMSG[:-5] + b"\0",
+        NMSG[:-5] + bytes([145]) + bytes(145),
         b"\0\x02cc\x01qERR WHY",
         b"\0\x02cc\x01qERR",
     ],

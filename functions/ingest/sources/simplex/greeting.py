@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from nacl.public import PublicKey
@@ -64,11 +64,11 @@ def _leaf_of(server: SmpServer, chain: object) -> Ed25519PublicKey | Ed448Public
     try:
         leaf, identity = map(x509.load_der_x509_certificate, chain[:2])
         leaf.verify_directly_issued_by(identity)
-    except (ValueError, TypeError, InvalidSignature):
+        key = leaf.public_key()
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, x509.InvalidVersion):
         raise MalformedSimplex("a leaf that its identity has not signed") from None
     if not leaf.not_valid_before_utc <= datetime.now(UTC) <= leaf.not_valid_after_utc:
         raise MalformedSimplex("a leaf that is not valid now")
-    key = leaf.public_key()
     if not isinstance(key, Ed25519PublicKey | Ed448PublicKey):
         raise MalformedSimplex("a leaf with a key of another kind")
     return key

@@ -114,8 +114,10 @@ class SmpSession:
         try:
             key = self._open_key(queue)
             signed = subscribe(queue.notifier_id, key, number, session.session_id, session.server_key)
-        except (UnreadableKey, MalformedSimplex):
+        except UnreadableKey:
             return _Asked(number, queue, b"")
+        except MalformedSimplex:
+            raise SourceFault("no secret can be agreed on with its key") from None
         return _Asked(number, queue, signed)
 
     async def _space(self) -> None:

@@ -69,7 +69,8 @@ class SmpServers:
         self._surroundings: ServerSurroundings | None = None
         self._buckets: dict[str, FollowedBucket] = {}
         self._following: dict[str, asyncio.Task[None]] = {}
-        self._ended_since = 0
+        # Buckets are read anew, so what has ended before is not followed.
+        self._ended_since = now_ms() - _ENDED_OVERLAP_MS
 
     @property
     def connected(self) -> bool:

@@ -11,6 +11,8 @@ from contextlib import suppress
 
 _ALPN = "smp/1"
 _PIECE_BYTES = 16_384
+_MOST_PIECES = 64
+"""Of one block, which fits into a single record of TLS. Each costs as much as a whole one."""
 
 
 def client_context() -> ssl.SSLContext:
@@ -50,10 +52,12 @@ class TlsStream:
         await self._whenever_possible(self._tls.do_handshake)
 
     async def read(self, count: int) -> bytes:
-        """Exactly so many bytes."""
-        taken = bytearray()
+        """Exactly so many bytes. Raises `ConnectionResetError` for what comes in more than `_MOST_PIECES` records."""
+        taken, pieces = bytearray(), 0
         while len(taken) < count:
-            missing = count - len(taken)
+            missing, pieces = count - len(taken), pieces + 1
+            if pieces > _MOST_PIECES:
+                raise ConnectionResetError
             piece = await self._whenever_possible(lambda: self._tls.read(missing))  # noqa: B023 - called at once
             if not piece:
                 raise ConnectionResetError
@@ -85,6 +89,8 @@ class TlsStream:
                 return result
 
     async def _receive(self) -> None:
+        # A socket that always has something never waits, and everything else of this task would.
+        await asyncio.sleep(0)
         received = await asyncio.get_running_loop().sock_recv(self._socket, _PIECE_BYTES)
         if received:
             self._incoming.write(received)

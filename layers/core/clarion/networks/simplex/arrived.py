@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 
 MESSAGE_NONCE_BYTES = 24
+MOST_METADATA_BYTES = 144
+"""An id and a time, padded to 128 bytes, and the tag of their encryption."""
 
 
 @dataclass(frozen=True, slots=True)

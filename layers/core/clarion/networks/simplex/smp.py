@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from nacl.public import PublicKey
 
-from clarion.networks.simplex.arrived import MESSAGE_NONCE_BYTES, MessageArrived
+from clarion.networks.simplex.arrived import MESSAGE_NONCE_BYTES, MOST_METADATA_BYTES, MessageArrived
 from clarion.networks.simplex.blocks import batched
 from clarion.networks.simplex.credentials import SigningKey, authorize
 from clarion.networks.simplex.encoding import MalformedSimplex, Reader
@@ -91,6 +91,6 @@ def _content(command: bytes) -> SmpContent:
 def _message(reader: Reader) -> MessageArrived:
     message = MessageArrived(reader.take(MESSAGE_NONCE_BYTES), reader.short())
     reader.end()
-    if not message.metadata:
-        raise MalformedSimplex("a message without metadata")
+    if not 0 < len(message.metadata) <= MOST_METADATA_BYTES:
+        raise MalformedSimplex("a message without metadata, or with more than any has")
     return message
