@@ -5,7 +5,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +19,11 @@ from local.provider import ReceivedPush
 from local.scenes import QUIET, Outcome, Unexpected, expect
 from local.simplex.agent import INTERVAL_MIN, Agent
 from local.simplex.agent_state import AgentMode, AgentQueue, AgentState
+from local.simplex.client import CommandRefusedError
 from local.simplex.phone import SimplexPhone, has
 from local.simplex.pushes import AgentNotification
 from local.simplex.smp_server import StandInSmpServer
-from local.simplex.stream import SimplexAddress
+from local.simplex.stream import ConnectionLostError, SimplexAddress
 from local.system import PATIENCE, System
 
 _PUSHED = {"delivered", "coalesced"}
@@ -80,12 +81,17 @@ class SimplexUser:
 async def simplex_user(
     system: System, device_token: str, *, smp: int = 0, version: int = 3
 ) -> AsyncIterator[SimplexUser]:
-    """One whose app has just been installed; `version` is the newest of NTF that it speaks."""
+    """One whose app has just been installed, and is deleted at the end; `version` is the newest of NTF that it speaks."""
     address = await asyncio.to_thread(system.simplex.address, system.deployment)
     with TemporaryDirectory() as folder:
         async with Agent(AgentState.loaded(Path(folder) / "agent.json"), address, version=version) as agent:
             phone = SimplexPhone(agent, system.apns.received, device_token)
             yield SimplexUser(system, phone, system.simplex.smp[smp], address)
+            if agent.token_is_registered:
+                async with asyncio.timeout(PATIENCE):
+                    # Another agent that has proven the device has ended this one's token; a test may have stopped the server.
+                    with suppress(CommandRefusedError, ConnectionLostError):
+                        await agent.delete_token()
 
 
 async def two_queues(system: System, _: Cast) -> Outcome:

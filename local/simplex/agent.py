@@ -136,6 +136,10 @@ class Agent:
                 await _WORK[queue.step](self, queue)
                 self.state.save()
 
+    @property
+    def token_is_registered(self) -> bool:
+        return self.state.token is not None and bool(self.state.token.id)
+
     async def delete_token(self) -> None:
         await (await self._conversation()).delete()
         self.state.token = None
