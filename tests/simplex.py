@@ -37,6 +37,7 @@ from ntf.commands.executing import NtfCommands
 from ntf.commands.store import NtfStore
 from simplex.outcomes import TokenOutcomes
 from simplex.reviving import Revival
+from simplex.token_queues import TokenQueues
 from tests.events import SETTINGS, KeptEvents
 from tests.match.scene import credentials
 
@@ -233,7 +234,7 @@ def _stage(clock: Clock) -> Stage:
         events=EventWriter(boto3.client("firehose"), sqs, SETTINGS),
         clock=clock,
     )
-    outcomes = TokenOutcomes(connection, ITEMS, Revival(connection, KeptEvents()))
+    outcomes = TokenOutcomes(connection, ITEMS, TokenQueues(connection), Revival(connection, KeptEvents()))
     return Stage(clock, NtfCommands(store), outcomes, sqs)
 
 

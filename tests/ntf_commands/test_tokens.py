@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 from nacl.public import PrivateKey
 
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus
-from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS, VERIFICATIONS_AN_HOUR
+from clarion.networks.simplex.bounds import CODES_OF_DEVICE_AND_PEER, INVALID_SECONDS, UNVERIFIED_SECONDS
 from clarion.networks.simplex.commands import CodeDelivered, TokenDied, of_outcome, read_command
 from clarion.networks.simplex.storage_key import StorageKey, UnopenableError
 from clarion.networks.simplex.tokens import StoredToken
@@ -101,8 +101,8 @@ def test_another_key_for_pushes_is_refused_in_a_repetition(stage: Stage) -> None
 
 
 def test_a_device_gets_so_many_codes_an_hour(stage: Stage) -> None:
-    asked = [stage.agent(str(number).encode()).register()[:5] for number in range(VERIFICATIONS_AN_HOUR + 1)]
-    assert asked == [b"IDTKN"] * VERIFICATIONS_AN_HOUR + [QUOTA[:5]]
+    asked = [stage.agent(str(number).encode()).register()[:5] for number in range(CODES_OF_DEVICE_AND_PEER + 1)]
+    assert asked == [b"IDTKN"] * CODES_OF_DEVICE_AND_PEER + [QUOTA[:5]]
     stage.clock.advance(3600)
     assert stage.agent().register().startswith(b"IDTKN")
 
