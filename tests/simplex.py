@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -79,6 +79,7 @@ class Agent:
     name: bytes = b"o"
     device: bytes = DEVICE
     provider: bytes = b"AP"
+    peer: str = "192.0.2.1"
     token_id: bytes = b""
     secret: bytes = field(default=b"", repr=False)
     dh: PrivateKey = field(default_factory=lambda: PrivateKey(b"d" * 32), repr=False)
@@ -91,7 +92,8 @@ class Agent:
         plain = Transmission(b"c", entity_id, command)
         signed = (key or self.owner).sign(plain.signed(SESSION.id))
         transmission = Transmission(b"c", entity_id, command, signed)
-        (request,) = requests(next(batch_blocks([transmission.encoded], NTF_BLOCK_BYTES)), SESSION)
+        session = replace(SESSION, peer=self.peer)
+        (request,) = requests(next(batch_blocks([transmission.encoded], NTF_BLOCK_BYTES)), session)
         assert isinstance(request, NtfRequest), request.content
         return self.stage.commands.execute(request)
 
