@@ -182,7 +182,9 @@ class Registering:
             row, token = self.stage.subscription(self.agent), self.stage.token(self.agent)
             assert (token.status, token.ttl, token.lost_rules) == ("ACTIVE", None, False), "the token is not active"
             assert row.status == SubscriptionStatus.ACTIVE, "the subscription is not active"
-            assert [one.subscription_id for one in Token.query(hash_of(row))] == [row.subscription_id], "it holds no token"
+            assert [one.subscription_id for one in Token.query(hash_of(row))] == [row.subscription_id], (
+                "it holds no token"
+            )
             assert find_row(WakeUp, slot_of(row.subscription_id, PERIOD), row.subscription_id), "nobody wakes it"
             assert all(queue.ttl is None for queue in self._rows(self.agent)), "its queues will be forgotten"
             self._check_rules(self.agent, [self.first, self.second])

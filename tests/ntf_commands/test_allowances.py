@@ -52,22 +52,9 @@ def test_what_one_address_is_refused_counts_for_nobody_else(stage: Stage, monkey
     assert CODES_OF_DEVICE >= 10 * CODES_OF_DEVICE_AND_PEER
 
 
-def test_made_up_tokens_are_bounded_by_address(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allowances, "REGISTRATIONS_OF_PEER", 2)
-
-    def register(number: int, peer: str, provider: bytes = b"AP") -> bytes:
-        agent = stage.agent(device=bytes([number]).hex().encode() * 32, provider=provider)
-        agent.peer = peer
-        return agent.register()[:5]
-
-    assert [register(number, "198.51.100.7") for number in range(3)] == [b"IDTKN", b"IDTKN", QUOTA[:5]]
-    assert register(4, "198.51.100.7", b"AN") == QUOTA[:5]
-    assert register(3, "203.0.113.9") == b"IDTKN"
-
-
 def test_what_is_counted_shows_neither_address_nor_device(stage: Stage) -> None:
     stage.agent().register()
     names = [row.quota for row in Quota.scan()]
-    assert len(names) == 3
+    assert len(names) == 2
     assert not any("192.0.2.1" in name or "abab" in name for name in names)
     assert all(row.ttl for row in Quota.scan())

@@ -44,7 +44,7 @@ from clarion.networks.simplex.tokens import (
 from clarion.tables import Subscription, actions_of, find_subscription, transact, unchanged
 from clarion.tokens import free_token
 from clarion.wake_ups import remove_wake_up
-from ntf.commands.allowances import require_code, require_registration
+from ntf.commands.allowances import require_code
 from ntf.commands.store import NtfStore
 
 CODE_BYTES = 32
@@ -72,7 +72,6 @@ def register(store: NtfStore, request: NtfRequest, command: RegisterToken) -> by
     if not request.is_authorized_by(public_key(command.owner_key)):
         raise NtfRefusal(ErrorType.AUTH)
     address = address_of(store, command.token)
-    require_registration(store, request)
     if command.token.provider is not NtfProvider.NONE:
         require_code(store, request, address)
     derived = token_id(store.key, command.token, command.owner_key)

@@ -8,8 +8,6 @@ CODES_OF_DEVICE_AND_PEER = 12
 """In an hour, from one network address to one device token: anybody may name it, and each code wakes its app."""
 CODES_OF_DEVICE = 120
 """In an hour, whoever asks. Ten addresses use that up, so that one alone can't keep the device's owner from a code."""
-REGISTRATIONS_OF_PEER = 1_000
-"""In an hour, from one network address, behind which may be all phones of a carrier: each is a row for a week."""
 UNVERIFIED_SECONDS = 7 * 86_400
 """As long is a token kept that nobody has verified. The push with its code may wait at Apple for a phone that is off."""
 INVALID_SECONDS = 30 * 86_400
