@@ -6,6 +6,7 @@ worker until it is done with. After each step, which takes a second, the tables 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from uuid import uuid4
 
@@ -90,7 +91,10 @@ class Registering:
         )
 
     def _subscribing(self, agent: Agent, *numbers: int) -> Sequence[Callable[[], bool]]:
-        return [lambda number=number: self._answered(agent.subscribe(number), b"IDSUB ") for number in numbers]
+        return [partial(self._subscribe, agent, number) for number in numbers]
+
+    def _subscribe(self, agent: Agent, number: int) -> bool:
+        return self._answered(agent.subscribe(number), b"IDSUB ")
 
     def _replacing(self) -> Sequence[Callable[[], bool]]:
         """The worker comes before the code: so its queues are to be kept again."""
@@ -174,19 +178,21 @@ class Registering:
         with wire.aside():
             owned = [row for row in StoredToken.scan() if row.device_token.token == self.agent.device]
             assert [row.status for row in owned] == ["ACTIVE"], "there is not one token"
-            assert owned[0].ttl is None, "it will be forgotten"
+            assert not owned[0].ttl, "it will be forgotten"
         return True
 
     def _check_followed(self) -> bool:
         with wire.aside():
             row, token = self.stage.subscription(self.agent), self.stage.token(self.agent)
-            assert (token.status, token.ttl, token.lost_rules) == ("ACTIVE", None, False), "the token is not active"
+            assert token.status == "ACTIVE", "the token is not active"
+            assert not token.ttl, "the token will be forgotten"
+            assert not token.lost_rules, "its rules are to be written"
             assert row.status == SubscriptionStatus.ACTIVE, "the subscription is not active"
             assert [one.subscription_id for one in Token.query(hash_of(row))] == [row.subscription_id], (
                 "it holds no token"
             )
             assert find_row(WakeUp, slot_of(row.subscription_id, PERIOD), row.subscription_id), "nobody wakes it"
-            assert all(queue.ttl is None for queue in self._rows(self.agent)), "its queues will be forgotten"
+            assert not any(queue.ttl for queue in self._rows(self.agent)), "its queues will be forgotten"
             self._check_rules(self.agent, [self.first, self.second])
         return True
 
