@@ -17,6 +17,7 @@ from pynamodb.connection import Connection
 from pynamodb.transactions import TransactWrite
 
 from clarion.cleanup import erase_dead
+from clarion.command_queue import MayPassError, OutOfTimeError
 from clarion.decisions import SubscriptionStatus
 from clarion.generations import NEVER
 from clarion.networks.simplex.bounds import INVALID_SECONDS, QUEUES_OF_TOKEN
@@ -32,9 +33,8 @@ from clarion.networks.simplex.rules import key_of
 from clarion.networks.simplex.statuses import DEAD, TokenStatus
 from clarion.networks.simplex.tokens import StoredToken, is_as_read, keep_alias, subscription_id
 from clarion.tables import actions_of, find_row, find_subscription, transact, update_if
-from simplex.errors import ContendedError, OutOfTimeError, TooEarlyError
 from simplex.reviving import Revival
-from simplex.token_queues import TokenQueues
+from simplex.token_queues import ContendedError, TokenQueues
 
 REASONS: Mapping[str, TokenStatus] = MappingProxyType(
     {
@@ -50,6 +50,10 @@ https://developer.apple.com/documentation/usernotifications/handling-notificatio
 """
 
 
+class TooEarlyError(MayPassError):
+    """What the command follows from has not been written yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenOutcomes:
     connection: Connection
@@ -60,7 +64,7 @@ class TokenOutcomes:
     def handle(self, command: SimplexCommand, now: int, until: float = NEVER) -> None:
         """`now` is in UNIX milliseconds, `until` in seconds of the monotonic clock.
 
-        Raises `RetryError` and what AWS raises.
+        Raises `MayPassError`, `OutOfTimeError`, and what AWS raises.
         """
         match command:
             case CodeDelivered():

@@ -7,13 +7,14 @@ from itertools import batched
 
 from pynamodb.connection import Connection
 
+from clarion.command_queue import OutOfTimeError
 from clarion.event_log import EventLog
 from clarion.networks import SIMPLEX
 from clarion.networks.simplex.bounds import QUEUES_OF_TOKEN
 from clarion.rule_events import rule_events
 from clarion.rulesets import TRANSACTION_RULES, Changed, Owner, RequestContext, RuleSets
 from clarion.tables import Subscription
-from simplex.errors import ContendedError, OutOfTimeError
+from simplex.token_queues import ContendedError
 
 
 @dataclass(frozen=True, slots=True)

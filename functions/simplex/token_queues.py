@@ -13,13 +13,17 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from pynamodb.transactions import TransactWrite
 
+from clarion.command_queue import MayPassError, OutOfTimeError
 from clarion.networks.simplex.queues import ENDED, FollowedQueue, ending, queues_of
 from clarion.networks.simplex.tokens import StoredToken, is_as_read, is_gone
 from clarion.tables import transact
-from simplex.errors import ContendedError, OutOfTimeError
 
 TRANSACTION_QUEUES = 99
 """A transaction takes 100 items, one of which is the token."""
+
+
+class ContendedError(MayPassError):
+    """Others kept changing what is to be changed."""
 
 
 @dataclass(frozen=True, slots=True)

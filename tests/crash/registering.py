@@ -10,6 +10,7 @@ from functools import partial
 from itertools import count
 from uuid import uuid4
 
+from clarion.command_queue import MayPassError
 from clarion.decisions import Purpose, SubscriptionStatus
 from clarion.messages import PushMessage
 from clarion.networks.simplex.commands import SimplexCommand, TokenDied
@@ -19,7 +20,6 @@ from clarion.networks.simplex.tokens import StoredToken
 from clarion.tables import Subscription, Token, WakeUp, find_row
 from clarion.tokens import hash_of
 from clarion.wake_ups import slot_of
-from simplex.errors import RetryError
 from tests.crash.dispatching import FAILED
 from tests.crash.harness import RETURN, Scenario
 from tests.crash.wire import wire
@@ -142,7 +142,7 @@ class Registering:
         while self._orders:
             try:
                 self.stage.outcomes.handle(self._orders[0], self.clock())
-            except (*FAILED, RetryError):
+            except (*FAILED, MayPassError):
                 return False
             wire.step(RETURN)
             del self._orders[0]

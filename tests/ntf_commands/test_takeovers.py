@@ -12,7 +12,7 @@ from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.networks.simplex.tokens import StoredToken
 from clarion.tables import transact
 from ntf.commands import subscribing
-from simplex.errors import ContendedError
+from simplex.token_queues import ContendedError
 from tests.ntf_commands.test_tokens import OTHER_DEVICE, died
 from tests.simplex import NOW, Agent, Stage, queue
 

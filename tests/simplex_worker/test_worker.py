@@ -8,6 +8,7 @@ import boto3
 import pytest
 from botocore.model import OperationModel
 
+from clarion.command_queue import NO_COMMAND, OutOfTimeError
 from clarion.networks import SIMPLEX
 from clarion.networks.simplex.bounds import QUEUES_OF_TOKEN
 from clarion.networks.simplex.commands import SimplexCommand, TokenDeleted, TokenReplaced, TokenRevived, message_of
@@ -16,7 +17,6 @@ from clarion.networks.simplex.queues import FollowedQueue, bucket_of, ending
 from clarion.networks.simplex.rules import queue_key
 from clarion.sqs import REASON
 from simplex import token_queues, worker
-from simplex.errors import OutOfTimeError
 from simplex.worker import SimplexWorker, SimplexWorkerSettings
 from tests.match.scene import received
 from tests.ntf_commands.test_tokens import OTHER_DEVICE, died
@@ -31,9 +31,8 @@ MAX_RECEIVES = 3
 
 @pytest.fixture
 def handling(stage: Stage) -> SimplexWorker:
-    return SimplexWorker(
-        outcomes=stage.outcomes, sqs=stage.sqs, settings=SimplexWorkerSettings.model_validate(settings(stage))
-    )
+    made = SimplexWorkerSettings.model_validate(settings(stage))
+    return SimplexWorker(outcomes=stage.outcomes, queue=made.command_queue(stage.sqs), stage="test")
 
 
 def settings(stage: Stage) -> dict[str, str]:
@@ -84,7 +83,7 @@ def with_queues(stage: Stage, count: int) -> Agent:
 @pytest.mark.parametrize("body", ["", "{}", '{"network": "xmtp", "content": "e30="}'])
 def test_what_is_no_command_is_a_dead_letter(stage: Stage, handling: SimplexWorker, body: str) -> None:
     assert handling.handle([record(body)], stage.clock()) == []
-    assert dead_letters(stage) == ["no command of SimpleX"]
+    assert dead_letters(stage) == [NO_COMMAND]
 
 
 def test_what_comes_too_early_comes_again_and_keeps_no_other_from_being_handled(
@@ -107,7 +106,7 @@ def test_what_fails_at_its_last_attempt_is_a_dead_letter(stage: Stage, handling:
     died(stage, agent)
     early = record(TokenRevived(token_id=agent.token_id.hex()), MAX_RECEIVES)
     assert handling.handle([early], stage.clock()) == []
-    assert dead_letters(stage) == ["the token is not active"]
+    assert dead_letters(stage) == ["TooEarlyError: the token is not active"]
 
 
 def test_nothing_is_begun_when_the_time_is_up(stage: Stage, handling: SimplexWorker) -> None:
