@@ -10,7 +10,6 @@ Without the code the token gets no other push; an agent that is told nothing reg
 from collections.abc import Mapping
 from hmac import compare_digest
 from secrets import token_bytes
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from nacl.public import PrivateKey
@@ -22,8 +21,7 @@ from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
 from clarion.events import SubscriptionChanged
 from clarion.networks import SIMPLEX
-from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS
-from clarion.networks.simplex.commands import TokenReplaced
+from clarion.networks.simplex.bounds import UNVERIFIED_SECONDS
 from clarion.networks.simplex.composing import sealed_for_dispatch
 from clarion.networks.simplex.credentials import dh_key, public_key
 from clarion.networks.simplex.encoding import MalformedSimplex
@@ -31,27 +29,17 @@ from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import OK, NtfRequest, token_registered
 from clarion.networks.simplex.ntf_commands import DeviceToken, NtfProvider, NtfRefusal, RegisterToken, ReplaceToken
 from clarion.networks.simplex.payload import token_secret
-from clarion.networks.simplex.statuses import TokenStatus
+from clarion.networks.simplex.statuses import ALIVE, TokenStatus
 from clarion.networks.simplex.tokens import (
     StoredToken,
     TokenSecrets,
-    delete_alias,
-    is_as_read,
     is_gone,
-    keep_alias,
     token_id,
 )
-from clarion.tables import Subscription, actions_of, find_subscription, transact, unchanged
-from clarion.tokens import free_token
-from clarion.wake_ups import remove_wake_up
+from clarion.tables import Subscription, find_subscription, transact
 from ntf.commands.allowances import require_code
+from ntf.commands.codes import CODE_BYTES, Changes, alias_for, wait_for_code
 from ntf.commands.store import NtfStore
-
-CODE_BYTES = 32
-VERIFIED_SECONDS = 900
-"""By then nearly all that wait for a code have it, and the worker finds nothing to do."""
-ALIVE = frozenset({TokenStatus.REGISTERED, TokenStatus.CONFIRMED, TokenStatus.ACTIVE})
-"""The states in which a token may be verified."""
 
 
 class Reached(NamedTuple):
@@ -59,13 +47,6 @@ class Reached(NamedTuple):
 
     token: DeviceToken
     address: str
-
-
-class Changes(NamedTuple):
-    """Of a token's row and of its subscription's, by their attributes."""
-
-    of_token: Mapping[str, Any] = MappingProxyType({})
-    of_subscription: Mapping[str, Any] = MappingProxyType({})
 
 
 def register(store: NtfStore, request: NtfRequest, command: RegisterToken) -> bytes:
@@ -175,11 +156,11 @@ def _subscription(store: NtfStore, row: StoredToken, address: str, secrets: Toke
         began_at=now,
         updated_at=now,
         ttl=row.ttl,
-        **_registered(store, Reached(row.device_token, address), row.subscription_id, secrets, now),
+        **_destination(store, Reached(row.device_token, address), row.subscription_id, secrets, now),
     )
 
 
-def _registered(store: NtfStore, reached: Reached, of: str, secrets: TokenSecrets, now: int) -> Mapping[str, Any]:
+def _destination(store: NtfStore, reached: Reached, of: str, secrets: TokenSecrets, now: int) -> Mapping[str, Any]:
     """What of the subscription `of` says where it is pushed to, and how."""
     return {
         "token": reached.address,
@@ -215,7 +196,7 @@ def _repeat(store: NtfStore, command: RegisterToken, row: StoredToken) -> bytes 
 
 def _pending_again(store: NtfStore, row: StoredToken, before: Subscription) -> bool:
     """Of a dead token. False if somebody else has changed one of the rows meanwhile."""
-    return _wait_for_code(store, row, before, Changes()) is not None
+    return wait_for_code(store, row, before, Changes()) is not None
 
 
 def _replaced(store: NtfStore, row: StoredToken, token: DeviceToken, address: str) -> bool:
@@ -224,67 +205,12 @@ def _replaced(store: NtfStore, row: StoredToken, token: DeviceToken, address: st
     if before is None:
         return False
     secrets = store.opened(row)._replace(code=token_bytes(CODE_BYTES))
-    where = _registered(store, Reached(token, address), row.subscription_id, secrets, store.clock())
+    where = _destination(store, Reached(token, address), row.subscription_id, secrets, store.clock())
     sealed = store.key.seal(secrets.packed, row.id)
-    alias = _alias_for(store, row, token)
+    alias = alias_for(store, row, token)
     changes = {"provider": token.provider.value, "token": token.token, "secrets": sealed, "alias": alias}
-    after = _wait_for_code(store, row, before, Changes(changes, where))
+    after = wait_for_code(store, row, before, Changes(changes, where))
     if after is None:
         return False
     store.push_code(after)
     return True
-
-
-def _alias_for(store: NtfStore, row: StoredToken, token: DeviceToken) -> str | None:
-    """The id that would follow from the other token, unless it is the row's own, or leads to another one."""
-    derived = token_id(store.key, token, bytes(row.owner_key))
-    found = None if derived == row.token_id else store.find_token(derived)
-    is_taken = derived == row.token_id or (found is not None and found.alias_of != row.token_id)
-    return None if is_taken else derived
-
-
-def _wait_for_code(store: NtfStore, row: StoredToken, before: Subscription, changes: Changes) -> Subscription | None:
-    """The subscription, which is pending now; None if somebody else has changed one of the rows meanwhile."""
-    # No two registrations of a token have the same time, by which the worker tells them apart.
-    now = max(store.clock(), int(row.registered_at) + 1)
-    ttl = now // 1000 + (INVALID_SECONDS if row.verified else UNVERIFIED_SECONDS)
-    lost = row.lost_rules or (row.verified and before.status == SubscriptionStatus.INVALID)
-    status, state = TokenStatus.REGISTERED.value, SubscriptionStatus.PENDING.value
-    of_token = {"alias": row.alias, **changes.of_token}
-    of_token |= {"status": status, "lost_rules": lost, "registered_at": now, "ttl": ttl}
-    of_row = {
-        **changes.of_subscription,
-        "status": state,
-        "status_reason": None,
-        "revision": before.revision + 1,
-        "ttl": ttl,
-    }
-    of_row |= {"created_at": now, "updated_at": now}
-    after = Subscription(**(before.attribute_values | of_row))
-    if row.verified:
-        store.order(TokenReplaced(token_id=row.token_id), VERIFIED_SECONDS)
-
-    def write(transaction: TransactWrite) -> None:
-        transaction.update(row, actions=actions_of(StoredToken, of_token), condition=is_as_read(row))
-        transaction.update(before, actions=Subscription.actions_of(of_row), condition=unchanged(before))
-        if before.status == SubscriptionStatus.ACTIVE:
-            free_token(transaction, before)
-        remove_wake_up(transaction, before)
-        _change_alias(transaction, row, of_token["alias"], ttl, store.clock())
-
-    if not transact(store.connection, write):
-        return None
-    store.record(SubscriptionChanged.of(after, now))
-    return after
-
-
-def _change_alias(write: TransactWrite, row: StoredToken, alias: str | None, ttl: int, now: int) -> None:
-    """A transaction takes one write of a row."""
-    if alias == row.alias:
-        keep_alias(write, row, ttl)
-        return
-    delete_alias(write, row)
-    if alias is not None:
-        ours = StoredToken.alias_of == row.token_id
-        free = StoredToken.token_id.does_not_exist() | (StoredToken.ttl <= now // 1000) | ours
-        write.save(StoredToken(alias, alias_of=row.token_id, ttl=ttl), condition=free)

@@ -18,12 +18,12 @@ from clarion.networks.simplex.commands import TokenDeleted, TokenRevived, token_
 from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import OK, NtfRequest, token_status
 from clarion.networks.simplex.ntf_commands import NtfProvider, NtfRefusal, ScheduleWakeUps, VerifyToken
-from clarion.networks.simplex.statuses import TokenStatus
+from clarion.networks.simplex.statuses import ALIVE, TokenStatus
 from clarion.networks.simplex.tokens import StoredToken, delete_alias, is_as_read, keep_alias
 from clarion.tables import Subscription, Token, actions_of, find_subscription, transact, unchanged
 from clarion.tokens import free_token, hash_of, token_of
 from clarion.wake_ups import add_wake_up, remove_wake_up
-from ntf.commands.registering import ALIVE, is_of_device
+from ntf.commands.registering import is_of_device
 from ntf.commands.store import NtfStore
 
 ORDER_SECONDS = 60
