@@ -33,11 +33,11 @@ from clarion.networks.simplex.transmissions import Transmission
 from clarion.newest import NewestItem
 from clarion.secrets import Secret, SharedSecret
 from clarion.tables import RuleRow, Subscription, find_subscription, split_rule_key
-from ntf.commands.executing import NtfCommands
+from ntf.commands.replies import NtfCommands
 from ntf.commands.store import NtfStore
-from simplex.outcomes import TokenOutcomes
-from simplex.reviving import Revival
+from simplex.token_commands import TokenCommandHandler
 from simplex.token_queues import TokenQueues
+from simplex.token_rules import TokenRules
 from tests.events import SETTINGS, KeptEvents
 from tests.match.scene import credentials
 
@@ -154,7 +154,7 @@ class Agent:
 class Stage:
     clock: Clock
     commands: NtfCommands
-    outcomes: TokenOutcomes
+    token_commands: TokenCommandHandler
     sqs: Any
 
     @classmethod
@@ -173,8 +173,8 @@ class Stage:
             events=EventWriter(boto3.client("firehose"), sqs, SETTINGS),
             clock=clock,
         )
-        outcomes = TokenOutcomes(connection, ITEMS, TokenQueues(connection), Revival(connection, events))
-        return cls(clock, NtfCommands(store), outcomes, sqs)
+        token_commands = TokenCommandHandler(connection, ITEMS, TokenQueues(connection), TokenRules(connection, events))
+        return cls(clock, NtfCommands(store), token_commands, sqs)
 
     def agent(self, name: bytes = b"o", device: bytes = DEVICE, provider: bytes = b"AP") -> Agent:
         return Agent(self, name, device, provider)
@@ -189,7 +189,7 @@ class Stage:
 
     def carry_out(self) -> None:
         for order in self.orders():
-            self.outcomes.handle(order, self.clock())
+            self.token_commands.handle(order, self.clock())
 
     def drain(self, name: str) -> list[str]:
         url, bodies = self.sqs.get_queue_url(QueueName=name)["QueueUrl"], list[str]()

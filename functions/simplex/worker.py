@@ -24,9 +24,9 @@ from clarion.networks.simplex.needs import ITEMS
 from clarion.networks.simplex.settings import SimplexSettings
 from clarion.networks.simplex.tables import MODELS
 from clarion.settings import EventSettings
-from simplex.outcomes import TokenOutcomes
-from simplex.reviving import Revival
+from simplex.token_commands import TokenCommandHandler
 from simplex.token_queues import TokenQueues
+from simplex.token_rules import TokenRules
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -42,7 +42,7 @@ class SimplexWorkerSettings(EventSettings, WorkerSettings, SimplexSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimplexWorker:
-    outcomes: TokenOutcomes
+    token_commands: TokenCommandHandler
     queue: CommandQueue
     stage: str
 
@@ -52,7 +52,7 @@ class SimplexWorker:
         `now` is in UNIX milliseconds. Nothing is begun after `until`, in seconds of the monotonic clock.
         """
         received = map(partial(ReceivedCommand.of, network=SIMPLEX, read=read_command), records)
-        return self.queue.handle(received, lambda command, _: self.outcomes.handle(command, now, until), until)
+        return self.queue.handle(received, lambda command, _: self.token_commands.handle(command, now, until), until)
 
 
 def handler(event: Mapping[str, Any], context: "LambdaContext") -> dict[str, list[dict[str, str]]]:
@@ -61,7 +61,7 @@ def handler(event: Mapping[str, Any], context: "LambdaContext") -> dict[str, lis
     worker = _worker()
     unfinished = worker.handle(event["Records"], now_ms(), until)
     recorded = metrics_of(SIMPLEX, worker.stage)
-    if lost := worker.outcomes.revival.events.flush():
+    if lost := worker.token_commands.rules.events.flush():
         recorded.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
     metrics.flush(recorded)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
@@ -74,5 +74,7 @@ def _worker() -> SimplexWorker:
     sqs = aws.sqs(connection.session)
     events = EventLog(EventWriter(aws.firehose(connection.session, FIREHOSE_IN_TIME), sqs, settings))
     items_table = f"{settings.table_prefix}{ITEMS}"
-    outcomes = TokenOutcomes(connection, items_table, TokenQueues(connection), Revival(connection, events))
-    return SimplexWorker(outcomes=outcomes, queue=settings.command_queue(sqs), stage=settings.stage)
+    token_commands = TokenCommandHandler(
+        connection, items_table, TokenQueues(connection), TokenRules(connection, events)
+    )
+    return SimplexWorker(token_commands=token_commands, queue=settings.command_queue(sqs), stage=settings.stage)

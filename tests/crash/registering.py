@@ -141,7 +141,7 @@ class Registering:
             self._orders += self.stage.orders()
         while self._orders:
             try:
-                self.stage.outcomes.handle(self._orders[0], self.clock())
+                self.stage.token_commands.handle(self._orders[0], self.clock())
             except (*FAILED, MayPassError):
                 return False
             wire.step(RETURN)

@@ -11,7 +11,7 @@ from clarion.networks.simplex.commands import TokenDeleted, TokenReplaced
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.networks.simplex.tokens import StoredToken
 from clarion.tables import transact
-from ntf.commands import subscribing
+from ntf.commands import subscription
 from simplex.token_queues import ContendedError
 from tests.ntf_commands.test_tokens import OTHER_DEVICE, died
 from tests.simplex import NOW, Agent, Stage, queue
@@ -55,7 +55,7 @@ def test_one_that_is_verified_in_time_costs_no_write_of_its_queues(stage: Stage)
     agent.replace(OTHER_DEVICE)
     assert agent.verify() == b"OK"
     assert [type(order) for order in stage.orders()] == [TokenReplaced]
-    stage.outcomes.handle(TokenReplaced(token_id=agent.token_id.hex()), stage.clock())
+    stage.token_commands.handle(TokenReplaced(token_id=agent.token_id.hex()), stage.clock())
     assert ttls(stage) == [None]
     assert not stage.token(agent).lost_rules
 
@@ -86,9 +86,9 @@ def test_the_worker_does_not_limit_what_was_verified_meanwhile(stage: Stage, mon
 
     monkeypatch.setattr("simplex.token_queues.transact", transact_after_verification)
     with pytest.raises(ContendedError):
-        stage.outcomes.handle(order, stage.clock())
+        stage.token_commands.handle(order, stage.clock())
     monkeypatch.undo()
-    stage.outcomes.handle(order, stage.clock())
+    stage.token_commands.handle(order, stage.clock())
     stage.carry_out()
     assert (ttls(stage), stage.token(agent).lost_rules) == ([None], False)
 
@@ -112,7 +112,7 @@ def test_a_queue_of_a_token_that_is_gone_is_free_and_the_others_are_given_up(sta
     assert other.subscribe(1, key=7).startswith(b"IDSUB")
     [order] = stage.orders()
     assert order == TokenDeleted(token_id=agent.token_id.hex())
-    stage.outcomes.handle(order, stage.clock())
+    stage.token_commands.handle(order, stage.clock())
     assert owners(stage) == [other.token_id.hex()]
     assert (stage.rules(before), len(stage.rules(stage.subscription(other).subscription_id))) == ([], 1)
 
@@ -158,7 +158,7 @@ def test_nor_of_one_that_comes_to_life_at_that_moment(stage: Stage, monkeypatch:
         stage.carry_out()
         return transact(connection, write)
 
-    monkeypatch.setattr(subscribing, "transact", transact_after_revival)
+    monkeypatch.setattr(subscription, "transact", transact_after_revival)
     assert other.subscribe(1) == AUTH
     assert owners(stage) == [agent.token_id.hex()]
     assert len(stage.rules(stage.subscription(agent).subscription_id)) == 1

@@ -26,7 +26,7 @@ def died(stage: Stage, agent: Agent, reason: str = "Unregistered") -> None:
     for holder in Token.scan():
         holder.delete()
     command = TokenDied(token_id=agent.token_id.hex(), reason=reason, observed_at=stage.clock())
-    stage.outcomes.handle(command, stage.clock())
+    stage.token_commands.handle(command, stage.clock())
 
 
 def test_a_new_token_gets_a_code_and_waits_for_it(stage: Stage) -> None:
@@ -199,7 +199,7 @@ def test_an_order_for_a_token_that_was_not_deleted_after_all_changes_nothing(sta
     assert agent.ask(b"TDEL", agent.token_id) == b"OK"
     (order,) = stage.orders()
     agent.activate()
-    stage.outcomes.handle(order, stage.clock())
+    stage.token_commands.handle(order, stage.clock())
     assert not any(row.ended for row in stage.queues())
 
 
@@ -217,10 +217,10 @@ def test_a_code_that_was_delivered_confirms_its_token(stage: Stage) -> None:
     command = of_outcome(push, PushDecision.DELIVERED, None)
     assert command
     assert isinstance(read_command(command.content), CodeDelivered)
-    stage.outcomes.handle(read_command(command.content), stage.clock())
+    stage.token_commands.handle(read_command(command.content), stage.clock())
     assert agent.status() == b"TKN CONFIRMED"
     assert agent.verify(agent.opened(push)["verification"]) == b"OK"
-    stage.outcomes.handle(read_command(command.content), stage.clock())
+    stage.token_commands.handle(read_command(command.content), stage.clock())
     assert agent.status() == b"TKN ACTIVE"
 
 
@@ -248,7 +248,7 @@ def test_a_death_from_before_the_token_was_registered_again_is_none(stage: Stage
     stale = TokenDied(token_id=agent.token_id.hex(), reason="BadDeviceToken", observed_at=stage.clock())
     stage.clock.advance(1)
     agent.replace(OTHER_DEVICE)
-    stage.outcomes.handle(stale, stage.clock())
+    stage.token_commands.handle(stale, stage.clock())
     assert agent.status() == b"TKN REGISTERED"
 
 

@@ -32,7 +32,7 @@ MAX_RECEIVES = 3
 @pytest.fixture
 def handling(stage: Stage) -> SimplexWorker:
     made = SimplexWorkerSettings.model_validate(settings(stage))
-    return SimplexWorker(outcomes=stage.outcomes, queue=made.command_queue(stage.sqs), stage="test")
+    return SimplexWorker(token_commands=stage.token_commands, queue=made.command_queue(stage.sqs), stage="test")
 
 
 def settings(stage: Stage) -> dict[str, str]:
@@ -183,8 +183,8 @@ def test_the_rules_of_a_deleted_token_may_take_another_time(stage: Stage) -> Non
     agent.ask(b"TDEL", agent.token_id)
     [order] = stage.orders()
     with pytest.raises(OutOfTimeError):
-        stage.outcomes.handle(order, stage.clock(), until=0)
-    stage.outcomes.handle(order, stage.clock())
+        stage.token_commands.handle(order, stage.clock(), until=0)
+    stage.token_commands.handle(order, stage.clock())
     assert [row.ended for row in stage.queues()] == [True]
 
 

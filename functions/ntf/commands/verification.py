@@ -23,7 +23,7 @@ from clarion.networks.simplex.tokens import StoredToken, delete_alias, is_as_rea
 from clarion.tables import Subscription, Token, actions_of, find_subscription, transact, unchanged
 from clarion.tokens import free_token, hash_of, token_of
 from clarion.wake_ups import add_wake_up, remove_wake_up
-from ntf.commands.registering import is_of_device
+from ntf.commands.registration import is_of_device
 from ntf.commands.store import NtfStore
 
 ORDER_SECONDS = 60

@@ -18,11 +18,11 @@ from simplex.token_queues import ContendedError
 
 
 @dataclass(frozen=True, slots=True)
-class Revival:
+class TokenRules:
     connection: Connection
     events: EventLog
 
-    def revive(self, subscription: Subscription, keys: Sequence[bytes], now: int, until: float) -> None:
+    def restore(self, subscription: Subscription, keys: Sequence[bytes], now: int, until: float) -> None:
         """Put a rule for each of the keys in force, beside those that are; those that are in force stay as they are.
 
         `now` is in UNIX milliseconds, `until` in seconds of the monotonic clock. Raises `ContendedError` and

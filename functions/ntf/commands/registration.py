@@ -1,4 +1,4 @@
-"""TNEW and TRPL: a token, or another instead of it. Both push a code to it, which `verifying` takes.
+"""TNEW and TRPL: a token, or another instead of it. Both push a code to it, which `verification` takes.
 
     ──TNEW──▶ REGISTERED ──TNEW──▶ the same code again
                   ▲

@@ -35,9 +35,9 @@ from clarion.networks.simplex.tokens import StoredToken, is_as_read, is_gone, se
 from clarion.rule_events import rule_events
 from clarion.rulesets import Changed, RuleSet
 from clarion.tables import RuleRow, Subscription, find_subscription, rule_key, transact, unchanged, update_if
-from ntf.commands.registering import is_of_device
+from ntf.commands.registration import is_of_device
 from ntf.commands.store import NtfStore
-from ntf.commands.verifying import delete_token
+from ntf.commands.verification import delete_token
 
 NO_TOKEN = bytes(ID_BYTES)
 """The id of none: looking for it takes as long as for any."""

@@ -33,8 +33,8 @@ from clarion.networks.simplex.rules import key_of
 from clarion.networks.simplex.statuses import DEAD, TokenStatus
 from clarion.networks.simplex.tokens import StoredToken, is_as_read, keep_alias, subscription_id
 from clarion.tables import actions_of, find_row, find_subscription, transact, update_if
-from simplex.reviving import Revival
 from simplex.token_queues import ContendedError, TokenQueues
+from simplex.token_rules import TokenRules
 
 REASONS: Mapping[str, TokenStatus] = MappingProxyType(
     {
@@ -55,11 +55,11 @@ class TooEarlyError(MayPassError):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenOutcomes:
+class TokenCommandHandler:
     connection: Connection
     items_table: str
     queues: TokenQueues
-    revival: Revival
+    rules: TokenRules
 
     def handle(self, command: SimplexCommand, now: int, until: float = NEVER) -> None:
         """`now` is in UNIX milliseconds, `until` in seconds of the monotonic clock.
@@ -119,7 +119,7 @@ class TokenOutcomes:
             self._erase_items(of_token)
 
     def _limit(self, command: TokenReplaced, now: int, until: float) -> None:
-        """From then on `TVFY` orders its revival."""
+        """From then on `TVFY` orders that they are kept again."""
         row = _find(command.token_id, now)
         if row is None or row.status == TokenStatus.ACTIVE or not row.verified:
             return
@@ -137,7 +137,7 @@ class TokenOutcomes:
         if subscription.status != SubscriptionStatus.ACTIVE:
             raise TooEarlyError("its subscription is not active")
         kept = self.queues.keep(row, until)
-        self.revival.revive(subscription, [key_of(key) for key in kept][:QUEUES_OF_TOKEN], now, until)
+        self.rules.restore(subscription, [key_of(key) for key in kept][:QUEUES_OF_TOKEN], now, until)
         again = [StoredToken.lost_rules.set(False), StoredToken.added.set(0)]
         update_if(row, *again, condition=is_as_read(row))
 
