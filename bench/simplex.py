@@ -71,7 +71,8 @@ def running(identity: ServerIdentity) -> Iterator[Server]:
             "connections_per_peer": 100_000,
             "handshakes_per_peer": 100_000,
             "connections_per_second": 1e6,
-            "peer_blocks_per_second": 1e6,
+            "peer_commands_per_second": 1e6,
+            "task_commands_per_second": 1e6,
         }
         settings = {
             **dict.fromkeys(("table_prefix", "command_queue_url", "events_stream", "late_events_queue_url"), "-"),

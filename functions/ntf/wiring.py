@@ -1,14 +1,14 @@
 """Which part of the server knows which: the one place where they are put together."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import boto3
 
+from clarion.metrics import Metric
 from clarion.networks.simplex.needs import IDENTITY
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.secrets import Secret
-from ntf.bounds import Peers
+from ntf.bounds import Pace, Peers
 from ntf.commands.wiring import commands_of
 from ntf.execution import CommandHandler, Executor
 from ntf.server import NtfServer
@@ -16,9 +16,10 @@ from ntf.session import Service
 from ntf.settings import NtfSettings
 from ntf.task import NtfTask
 from ntf.tls import server_context
+from ntf.turns import Turns
 
-if TYPE_CHECKING:
-    from ntf.counts import Counts
+_BURST = 100
+"""Commands that the task takes at once, before its pace matters."""
 
 
 def wire(settings: NtfSettings) -> NtfTask:
@@ -29,12 +30,13 @@ def wire(settings: NtfSettings) -> NtfTask:
 
 def assemble(settings: NtfSettings, identity: ServerIdentity, handler: CommandHandler) -> NtfTask:
     """One handler for all sessions: it is made once."""
-    counts: Counts = Counter()
+    counts, bounds = Counter[Metric](), settings.bounds
     service = Service(
         identity=identity,
         context=server_context(identity),
-        executor=Executor(handler, counts, threads=settings.bounds.threads),
-        peers=Peers(settings.bounds),
+        executor=Executor(handler, counts, threads=bounds.threads),
+        peers=Peers(bounds),
+        turns=Turns(bounds.blocks_at_once, Pace(bounds.task_commands_per_second, _BURST)),
         counts=counts,
     )
     return NtfTask(settings, service, NtfServer(service))
