@@ -109,6 +109,12 @@ def test_the_index_of_queues_has_what_its_source_needs(template: Template) -> No
     }
 
 
+def test_its_app_is_one_of_the_environments() -> None:
+    options = {SIMPLEX: {**OPTIONS, "app": "another"}}
+    with pytest.raises(ValidationError, match="has to be one of first"):
+        EnvironmentConfig.model_validate({**dict(PROD), **DEPLOYED, "options": options})
+
+
 @pytest.mark.parametrize("option", LOCAL_OPTIONS)
 def test_what_is_for_one_machine_is_refused_elsewhere(option: str) -> None:
     options = {SIMPLEX: {**OPTIONS, option: True}}

@@ -78,6 +78,7 @@ NEEDS = Needs(
     options=NetworkOptions(
         SimplexOptions,
         example={"hosts": ["ntf.clarion.invalid"], "app": "first"},
+        app="app",
         local=LOCAL_OPTIONS,
     ),
     body_table=ITEMS,
