@@ -18,9 +18,6 @@ from ntf.task import NtfTask
 from ntf.tls import server_context
 from ntf.turns import Turns
 
-_BURST = 100
-"""Commands that the task takes at once, before its pace matters."""
-
 
 def wire(settings: NtfSettings) -> NtfTask:
     """Raises `SecretError` if `clarion simplex identity create` has not been called yet."""
@@ -36,7 +33,7 @@ def assemble(settings: NtfSettings, identity: ServerIdentity, handler: CommandHa
         context=server_context(identity),
         executor=Executor(handler, counts, threads=bounds.threads),
         peers=Peers(bounds),
-        turns=Turns(bounds.blocks_at_once, Pace(bounds.task_commands_per_second, _BURST)),
+        turns=Turns(bounds.blocks_at_once, Pace(bounds.task_commands_per_second, bounds.task_burst)),
         counts=counts,
     )
     return NtfTask(settings, service, NtfServer(service))

@@ -1,9 +1,12 @@
 """What one agent, or one address, may take of a task."""
 
 import asyncio
+import re
 import socket
 import ssl
 from contextlib import suppress
+from itertools import batched
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -255,3 +258,36 @@ def test_peers_that_are_away_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
         assert len(peers) == 10
         with peers.connection("192.0.2.1", 1.0) as again:
             assert again is first
+
+
+def test_the_page_has_the_bounds_as_they_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "ntf.md").read_text()
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^\n]+) \|$", page, re.MULTILINE))
+    defaults = NtfBounds()
+    for row, names in {
+        "connections at once": ("connections_per_peer", "connections"),
+        "handshakes at once": ("handshakes_per_peer", "handshakes"),
+        "new connections a second": ("connections_per_second", "connections_per_peer"),
+        "commands a second": (
+            *("commands_per_second", "burst", "peer_commands_per_second", "peer_burst"),
+            *("task_commands_per_second", "task_burst", "handshake_commands"),
+        ),
+        "tokens registered or replaced an hour": ("registrations_per_hour", "registrations_at_once"),
+        "threads that wait for AWS": ("threads",),
+        "time for TLS and both hellos": ("handshake_seconds",),
+        "time until a whole block is there": ("idle_seconds",),
+        "time to take the answers to a block": ("write_seconds",),
+    }.items():
+        stated = [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*\d|\d", rows[row])]
+        assert stated == [getattr(defaults, name) for name in names], row
+    assert rows["blocks that are being answered"].endswith(f"| {defaults.blocks_at_once}")
+
+
+async def test_an_agent_checks_a_whole_batch_of_its_subscriptions_without_a_wait(
+    serve: Serve, connect: Connect
+) -> None:
+    running = await serve(commands_per_second=0.001, peer_commands_per_second=0.001)
+    agent = await connect(running.port)
+    for block in batched(range(150), 4):
+        agent.send(*(agent.transmission(b"SCHK", correlation=bytes([n]), entity=bytes([n]) * 24) for n in block))
+    assert len(await asyncio.to_thread(agent.answers, 150)) == 150
