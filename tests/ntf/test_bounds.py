@@ -288,6 +288,6 @@ async def test_an_agent_checks_a_whole_batch_of_its_subscriptions_without_a_wait
 ) -> None:
     running = await serve(commands_per_second=0.001, peer_commands_per_second=0.001)
     agent = await connect(running.port)
-    for block in batched(range(150), 4):
+    for block in batched(range(150), 4, strict=False):
         agent.send(*(agent.transmission(b"SCHK", correlation=bytes([n]), entity=bytes([n]) * 24) for n in block))
     assert len(await asyncio.to_thread(agent.answers, 150)) == 150
