@@ -43,7 +43,7 @@ MOST_ANSWER = 16
 IDENTITY = b"i" * 32
 SESSION_KEY = PrivateKey(b"s" * 32)
 OWNER = Ed25519PrivateKey.from_private_bytes(b"o" * 32)
-PEER = Peer.of(NtfBounds(registrations_per_hour=1e12, registrations_at_once=1_000_000))
+PEER = Peer.of("192.0.2.1", NtfBounds(registrations_per_hour=1e12, registrations_at_once=1_000_000))
 """Of all blocks."""
 _ED25519, _ED25519_PRIVATE = (
     bytes.fromhex("302a300506032b6570032100"),

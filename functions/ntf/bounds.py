@@ -46,8 +46,12 @@ class Pace:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Peer:
-    """What one address has of a task: new connections, commands, and registrations of tokens."""
+    """What one address has of a task: new connections, commands, and registrations of tokens.
 
+    `name` is the address, or its network's.
+    """
+
+    name: str
     connecting: Pace
     sending: Pace
     registering: Pace
@@ -55,8 +59,9 @@ class Peer:
     handshakes: int = 0
 
     @classmethod
-    def of(cls, bounds: NtfBounds) -> "Peer":
+    def of(cls, name: str, bounds: NtfBounds) -> "Peer":
         return cls(
+            name,
             connecting=Pace(bounds.connections_per_second, bounds.connections_per_peer),
             sending=Pace(bounds.peer_commands_per_second, bounds.peer_burst),
             registering=Pace(bounds.registrations_per_hour / _HOUR, bounds.registrations_at_once),
@@ -108,7 +113,7 @@ class Peers:
 
     def _peer(self, address: str) -> Peer:
         if address not in self._peers:
-            self._peers[address] = Peer.of(self.bounds)
+            self._peers[address] = Peer.of(address, self.bounds)
             self._forget()
         self._peers.move_to_end(address)
         return self._peers[address]

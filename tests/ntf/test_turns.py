@@ -18,7 +18,7 @@ def turns_of(at_once: int = 1, per_second: float = UNHURRIED, burst: int = 1) ->
 
 
 def peer() -> Peer:
-    return Peer.of(NtfBounds())
+    return Peer.of("192.0.2.1", NtfBounds())
 
 
 async def _served(turns: Turns, asked: list[tuple[Peer, int]]) -> list[int]:

@@ -47,7 +47,7 @@ def test_one_that_could_not_be_followed_is_tried_again(stage: Stage) -> None:
         stage.queues()[0].update([FollowedQueue.status.set(status)])
         agent.subscribe(1)
         assert stage.queues()[0].status == after
-    assert stage.queues()[0].changed_at == NOW + 60_000
+    assert stage.queues()[0].changed_at == NOW + 60_001
 
 
 def test_a_queue_is_whose_it_was_first(stage: Stage) -> None:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from nacl.public import PrivateKey
 
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus
-from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS, VERIFICATIONS_AN_HOUR
+from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS
 from clarion.networks.simplex.commands import CodeDelivered, TokenDied, of_outcome, read_command
 from clarion.networks.simplex.storage_key import StorageKey, UnopenableError
 from clarion.networks.simplex.tokens import StoredToken
@@ -101,13 +101,6 @@ def test_another_key_for_pushes_is_refused_in_a_repetition(stage: Stage) -> None
     agent.register()
     agent.dh = PrivateKey(b"y" * 32)
     assert agent.register() == AUTH
-
-
-def test_a_device_gets_so_many_codes_an_hour(stage: Stage) -> None:
-    asked = [stage.agent(str(number).encode()).register()[:5] for number in range(VERIFICATIONS_AN_HOUR + 1)]
-    assert asked == [b"IDTKN"] * VERIFICATIONS_AN_HOUR + [QUOTA[:5]]
-    stage.clock.advance(3600)
-    assert stage.agent().register().startswith(b"IDTKN")
 
 
 def test_what_is_no_token_of_apple_s_is_not_registered(stage: Stage) -> None:

@@ -23,6 +23,7 @@ from clarion.decisions import SubscriptionStatus
 from clarion.events import SubscriptionChanged
 from clarion.networks import SIMPLEX
 from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS
+from clarion.networks.simplex.commands import TokenReplaced
 from clarion.networks.simplex.composing import sealed_for_dispatch
 from clarion.networks.simplex.credentials import dh_key, public_key
 from clarion.networks.simplex.encoding import MalformedSimplex
@@ -32,13 +33,24 @@ from clarion.networks.simplex.ntf_commands import DeviceToken, NtfProvider, NtfR
 from clarion.networks.simplex.payload import token_secret
 from clarion.networks.simplex.settings import SimplexOptions
 from clarion.networks.simplex.statuses import TokenStatus
-from clarion.networks.simplex.tokens import StoredToken, TokenSecrets, token_id
-from clarion.tables import Subscription, find_subscription, transact, unchanged
+from clarion.networks.simplex.tokens import (
+    StoredToken,
+    TokenSecrets,
+    delete_alias,
+    is_as_read,
+    is_gone,
+    keep_alias,
+    token_id,
+)
+from clarion.tables import Subscription, actions_of, find_subscription, transact, unchanged
 from clarion.tokens import free_token
 from clarion.wake_ups import remove_wake_up
+from ntf.commands.allowances import require_code
 from ntf.commands.store import NtfStore
 
 CODE_BYTES = 32
+VERIFIED_SECONDS = 900
+"""By then nearly all that wait for a code have it, and the worker finds nothing to do."""
 ALIVE = frozenset({TokenStatus.REGISTERED, TokenStatus.CONFIRMED, TokenStatus.ACTIVE})
 """The states in which a token may be verified."""
 
@@ -51,11 +63,10 @@ class Reached(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Of a token's row and of its subscription's, by their attributes. `alias` is the id that leads to the row as well."""
+    """Of a token's row and of its subscription's, by their attributes."""
 
     of_token: Mapping[str, Any] = MappingProxyType({})
     of_subscription: Mapping[str, Any] = MappingProxyType({})
-    alias: str | None = None
 
 
 def register(store: NtfStore, request: NtfRequest, command: RegisterToken) -> bytes:
@@ -63,7 +74,7 @@ def register(store: NtfStore, request: NtfRequest, command: RegisterToken) -> by
         raise NtfRefusal(ErrorType.AUTH)
     address = address_of(store, command.token)
     if command.token.provider is not NtfProvider.NONE:
-        store.require_allowance(address)
+        require_code(store, request, address)
     derived = token_id(store.key, command.token, command.owner_key)
     for _ in range(WRITE_ATTEMPTS):
         found = _find(store, command.token, derived)
@@ -79,7 +90,7 @@ def replace(store: NtfStore, request: NtfRequest, command: ReplaceToken) -> byte
     address = address_of(store, command.token)
     if NtfProvider.NONE in {command.token.provider, row.device_token.provider}:
         raise NtfRefusal(ErrorType.CMD_PROHIBITED)
-    store.require_allowance(address)
+    require_code(store, request, address)
     for _ in range(WRITE_ATTEMPTS):
         if _replaced(store, row, command.token, address):
             return OK
@@ -102,6 +113,14 @@ def address_of(store: NtfStore, token: DeviceToken) -> str:
 def _unsupported(options: SimplexOptions) -> set[NtfProvider]:
     taken = {NtfProvider.APNS_SANDBOX: options.sandbox_provider, NtfProvider.TEST: options.test_provider}
     return {provider for provider, is_taken in taken.items() if not is_taken}
+
+
+def is_of_device(one: DeviceToken, other: DeviceToken) -> bool:
+    """Whether both reach the same device, for agents may write its token in several ways."""
+    if one.provider != other.provider or one.provider is NtfProvider.NONE:
+        return False
+    first, second = (canonical(Channel.APNS, each.token.decode("ascii")) for each in (one, other))
+    return first == second
 
 
 def _find(store: NtfStore, token: DeviceToken, derived: str) -> StoredToken | None:
@@ -135,8 +154,7 @@ def _add(store: NtfStore, command: RegisterToken, derived: str, address: str) ->
     pushed = command.token.provider is not NtfProvider.NONE
 
     def write(transaction: TransactWrite) -> None:
-        gone = StoredToken.token_id.does_not_exist() | StoredToken.alias_of.exists() | (StoredToken.ttl <= now // 1000)
-        transaction.save(row, condition=gone)
+        transaction.save(row, condition=is_gone(now))
         if pushed:
             transaction.save(subscription)
 
@@ -192,7 +210,10 @@ def _repeat(store: NtfStore, command: RegisterToken, row: StoredToken) -> bytes 
         raise NtfRefusal(ErrorType.AUTH)
     if row.device_token.provider is not NtfProvider.NONE:
         subscription = find_subscription(row.subscription_id)
-        if subscription is None or (row.status not in ALIVE and not _pending_again(store, row, subscription)):
+        if subscription is None:
+            return None
+        died = row.status not in ALIVE or subscription.status == SubscriptionStatus.INVALID
+        if died and not _pending_again(store, row, subscription):
             return None
         store.push_code(subscription)
     return token_registered(row.id, ours.public_key)
@@ -211,22 +232,32 @@ def _replaced(store: NtfStore, row: StoredToken, token: DeviceToken, address: st
     secrets = store.opened(row)._replace(code=token_bytes(CODE_BYTES))
     where = _registered(store, Reached(token, address), row.subscription_id, secrets, store.clock())
     sealed = store.key.seal(secrets.packed, row.id)
-    changes = {"provider": token.provider.value, "token": token.token, "secrets": sealed}
-    alias = token_id(store.key, token, bytes(row.owner_key))
-    after = _wait_for_code(store, row, before, Changes(changes, where, None if alias == row.token_id else alias))
+    alias = _alias_for(store, row, token)
+    changes = {"provider": token.provider.value, "token": token.token, "secrets": sealed, "alias": alias}
+    after = _wait_for_code(store, row, before, Changes(changes, where))
     if after is None:
         return False
     store.push_code(after)
     return True
 
 
+def _alias_for(store: NtfStore, row: StoredToken, token: DeviceToken) -> str | None:
+    """The id that would follow from the other token, unless it is the row's own, or leads to another one."""
+    derived = token_id(store.key, token, bytes(row.owner_key))
+    found = None if derived == row.token_id else store.find_token(derived)
+    is_taken = derived == row.token_id or (found is not None and found.alias_of != row.token_id)
+    return None if is_taken else derived
+
+
 def _wait_for_code(store: NtfStore, row: StoredToken, before: Subscription, changes: Changes) -> Subscription | None:
     """The subscription, which is pending now; None if somebody else has changed one of the rows meanwhile."""
-    now = store.clock()
+    # No two registrations of a token have the same time, by which the worker tells them apart.
+    now = max(store.clock(), int(row.registered_at) + 1)
     ttl = now // 1000 + (INVALID_SECONDS if row.verified else UNVERIFIED_SECONDS)
     lost = row.lost_rules or (row.verified and before.status == SubscriptionStatus.INVALID)
     status, state = TokenStatus.REGISTERED.value, SubscriptionStatus.PENDING.value
-    of_token = {**changes.of_token, "status": status, "lost_rules": lost, "registered_at": now, "ttl": ttl}
+    of_token = {"alias": row.alias, **changes.of_token}
+    of_token |= {"status": status, "lost_rules": lost, "registered_at": now, "ttl": ttl}
     of_row = {
         **changes.of_subscription,
         "status": state,
@@ -236,20 +267,30 @@ def _wait_for_code(store: NtfStore, row: StoredToken, before: Subscription, chan
     }
     of_row |= {"created_at": now, "updated_at": now}
     after = Subscription(**(before.attribute_values | of_row))
+    if row.verified:
+        store.order(TokenReplaced(token_id=row.token_id), VERIFIED_SECONDS)
 
     def write(transaction: TransactWrite) -> None:
-        as_read = (StoredToken.status == row.status) & (StoredToken.token == bytes(row.token))
-        actions = [getattr(StoredToken, name).set(value) for name, value in of_token.items()]
-        transaction.update(row, actions=actions, condition=as_read)
+        transaction.update(row, actions=actions_of(StoredToken, of_token), condition=is_as_read(row))
         transaction.update(before, actions=Subscription.actions_of(of_row), condition=unchanged(before))
         if before.status == SubscriptionStatus.ACTIVE:
             free_token(transaction, before)
         remove_wake_up(transaction, before)
-        if changes.alias is not None:
-            free = StoredToken.token_id.does_not_exist() | StoredToken.alias_of.exists()
-            transaction.save(StoredToken(changes.alias, alias_of=row.token_id), condition=free)
+        _change_alias(transaction, row, of_token["alias"], ttl, store.clock())
 
     if not transact(store.connection, write):
         return None
     store.record(SubscriptionChanged.of(after, now))
     return after
+
+
+def _change_alias(write: TransactWrite, row: StoredToken, alias: str | None, ttl: int, now: int) -> None:
+    """A transaction takes one write of a row."""
+    if alias == row.alias:
+        keep_alias(write, row, ttl)
+        return
+    delete_alias(write, row)
+    if alias is not None:
+        ours = StoredToken.alias_of == row.token_id
+        free = StoredToken.token_id.does_not_exist() | (StoredToken.ttl <= now // 1000) | ours
+        write.save(StoredToken(alias, alias_of=row.token_id, ttl=ttl), condition=free)

@@ -24,6 +24,9 @@ class TokenStatus(StrEnum):
         return self if version >= REASONS_VERSION else self.partition(",")[0]
 
 
+DEAD = frozenset(status for status in TokenStatus if status.startswith("INVALID"))
+
+
 class QueueStatus(StrEnum):
     """Of a subscription, which is for one queue."""
 
