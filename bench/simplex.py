@@ -31,7 +31,7 @@ from clarion.networks.simplex.transmissions import Transmission
 from local.ports import reserved_port
 from ntf.program import log_as_json, serve
 from ntf.settings import NtfSettings
-from ntf.wiring import assemble
+from ntf.task import assemble
 
 CONNECTIONS = int(os.environ.get("CONNECTIONS", "1_000"))
 SUBSCRIPTIONS = int(os.environ.get("SUBSCRIPTIONS", "10"))

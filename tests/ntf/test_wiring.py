@@ -11,8 +11,7 @@ from clarion.networks.simplex.needs import IDENTITY, STORAGE_KEY
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.secrets import SecretError
 from ntf.settings import NtfSettings
-from ntf.task import NtfTask
-from ntf.wiring import wire
+from ntf.task import NtfTask, wire
 from tests.ntf.agent import X25519_SPKI, registering, split_string
 from tests.ntf.conftest import Connect
 from tests.simplex import Stage, staged
