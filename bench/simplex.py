@@ -123,7 +123,8 @@ class BenchAgent:
 async def connected(port: int, context: ssl.SSLContext, identity: bytes) -> BenchAgent:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
     hello = Reader(unpad(await reader.readexactly(NTF_BLOCK_BYTES)))
-    hello.word32()
+    for _ in ("the lowest version", "the highest"):
+        hello.word16()
     writer.write(pad(word16(3) + short(identity), NTF_BLOCK_BYTES))
     return BenchAgent(reader, writer, hello.short(), Ed25519PrivateKey.generate())
 

@@ -16,6 +16,7 @@ from clarion.networks.simplex.needs import NEEDS
 from infra.app import SETTINGS, add_stacks
 from infra.config import EnvironmentConfig
 from infra.environments import DEV, PROD
+from infra.ntf import BUSY_PERCENT
 from infra.options import NtfTasks
 from ntf.settings import DEFAULT_HEALTH_PORT, DEFAULT_PORT, NtfBounds, NtfSettings
 from tests.infra.templates import properties
@@ -93,6 +94,9 @@ def test_production_has_two_tasks_at_least_and_no_environment_very_many() -> Non
         assert environment.ntf.most_tasks <= 6
     assert PROD.ntf
     assert PROD.ntf.tasks == 2
+    page = " ".join((ROOT / "docs/ntf.md").read_text().split())
+    assert f"in `prod` {PROD.ntf.tasks} to {PROD.ntf.most_tasks}, " in page
+    assert f"by more than {BUSY_PERCENT} %" in page
     with pytest.raises(ValidationError, match="fewer than tasks"):
         NtfTasks(tasks=2, most_tasks=1, cpu=256, memory_mb=512)
 
