@@ -28,7 +28,9 @@ from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.handshakes import NTF_VERSIONS, agreed_version
 from clarion.networks.simplex.ntf import PONG, NtfReply, NtfRequest, NtfSession, refusal, reply_blocks, requests
 from clarion.networks.simplex.transmissions import Transmission
+from ntf.bounds import Peer
 from ntf.execution import Executor
+from ntf.settings import NtfBounds
 
 BLOCKS = int(os.environ.get("BLOCKS", "1_000_000"))
 SEED = int(os.environ.get("SEED", "7"))
@@ -41,6 +43,8 @@ MOST_ANSWER = 16
 IDENTITY = b"i" * 32
 SESSION_KEY = PrivateKey(b"s" * 32)
 OWNER = Ed25519PrivateKey.from_private_bytes(b"o" * 32)
+PEER = Peer.of("192.0.2.1", NtfBounds(registrations_per_hour=1e12, registrations_at_once=1_000_000))
+"""Of all blocks."""
 _ED25519, _ED25519_PRIVATE = (
     bytes.fromhex("302a300506032b6570032100"),
     bytes.fromhex("302e020100300506032b657004220420"),
@@ -130,7 +134,7 @@ async def check(block: bytes, session: NtfSession, executor: Executor | None) ->
     """How often which error was answered. Raises `FuzzError`."""
     _check_hello(block)
     asked = list(requests(block, session))
-    replies = await executor.replies(asked, 8) if executor else list(map(_reply, asked))
+    replies = await executor.replies(asked, PEER) if executor else list(map(_reply, asked))
     answer = list(reply_blocks(replies, session))
     if len(replies) != len(asked) or not replies:
         raise FuzzError("not a reply for each transmission")

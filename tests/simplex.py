@@ -44,7 +44,7 @@ from tests.match.scene import credentials
 NOW = 1_800_000_000_000
 SECRET = "s" * 64
 SESSION = NtfSession(b"session", 3, PrivateKey(b"k" * 32))
-OPTIONS = SimplexOptions(hosts=("ntf.example.com",), app="first", test_provider=True)
+OPTIONS = SimplexOptions(hosts=("ntf.example.com",), app="first", sandbox_provider=True, test_provider=True)
 DEVICE = b"ab" * 32
 QUEUES = ("apns", "commands")
 SPKI_ED25519 = bytes.fromhex("302a300506032b6570032100")

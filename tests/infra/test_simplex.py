@@ -110,6 +110,12 @@ def test_the_indexes_of_queues_have_what_their_readers_need(template: Template) 
     }
 
 
+def test_its_app_is_one_of_the_environments() -> None:
+    options = {SIMPLEX: {**OPTIONS, "app": "another"}}
+    with pytest.raises(ValidationError, match="has to be one of first"):
+        EnvironmentConfig.model_validate({**dict(PROD), **DEPLOYED, "options": options})
+
+
 @pytest.mark.parametrize("option", LOCAL_OPTIONS)
 def test_what_is_for_one_machine_is_refused_elsewhere(option: str) -> None:
     options = {SIMPLEX: {**OPTIONS, option: True}}

@@ -17,10 +17,12 @@ from tests.ntf.handlers import Recording
 
 MANY = 1_000_000.0
 UNBOUNDED = {
-    "blocks_per_second": MANY,
+    "commands_per_second": MANY,
     "burst": int(MANY),
-    "peer_blocks_per_second": MANY,
+    "peer_commands_per_second": MANY,
     "peer_burst": int(MANY),
+    "task_commands_per_second": MANY,
+    "registrations_at_once": int(MANY),
 }
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 from nacl.public import PrivateKey
@@ -8,6 +10,7 @@ from clarion.networks.simplex.commands import CodeDelivered, TokenDied, of_outco
 from clarion.networks.simplex.storage_key import StorageKey, UnopenableError
 from clarion.networks.simplex.tokens import StoredToken
 from clarion.tables import Subscription, Token, WakeUp
+from ntf.commands.replies import NtfCommands
 from tests.simplex import NOW, Agent, Stage
 
 AUTH, QUOTA, PROHIBITED = b"ERR AUTH", b"ERR QUOTA", b"ERR CMD PROHIBITED"
@@ -117,6 +120,17 @@ def test_the_sandbox_s_tokens_go_there(stage: Stage) -> None:
     agent = stage.agent(provider=b"AD").activate()
     row = stage.subscription(agent)
     assert row.environment == "sandbox"
+
+
+def test_an_environment_without_the_sandbox_registers_none_of_its_tokens(stage: Stage) -> None:
+    production = stage.agent().activate()
+    stage.pushes()
+    options = stage.commands.store.options.model_copy(update={"sandbox_provider": False})
+    without = replace(stage, commands=NtfCommands(replace(stage.commands.store, options=options)))
+    assert without.agent(b"another", provider=b"AD").register() == PROHIBITED
+    production.stage, production.provider = without, b"AD"
+    assert production.replace(b"cd" * 32) == PROHIBITED
+    assert (stage.pushes(), production.status()) == ([], b"TKN ACTIVE")
 
 
 def test_who_proves_a_device_ends_whoever_had_it_before(stage: Stage) -> None:

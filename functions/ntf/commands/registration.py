@@ -29,6 +29,7 @@ from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import OK, NtfRequest, token_registered
 from clarion.networks.simplex.ntf_commands import DeviceToken, NtfProvider, NtfRefusal, RegisterToken, ReplaceToken
 from clarion.networks.simplex.payload import token_secret
+from clarion.networks.simplex.settings import SimplexOptions
 from clarion.networks.simplex.statuses import ALIVE, TokenStatus
 from clarion.networks.simplex.tokens import (
     StoredToken,
@@ -80,7 +81,7 @@ def replace(store: NtfStore, request: NtfRequest, command: ReplaceToken) -> byte
 
 def address_of(store: NtfStore, token: DeviceToken) -> str:
     """As the kernel writes it. Raises `NtfRefusal`; of a token that nothing is pushed to, it is any text."""
-    if token.provider is NtfProvider.TEST and not store.options.test_provider:
+    if token.provider in _unsupported(store.options):
         raise NtfRefusal(ErrorType.CMD_PROHIBITED)
     if token.provider is NtfProvider.NONE:
         return token.token.hex()
@@ -88,6 +89,11 @@ def address_of(store: NtfStore, token: DeviceToken) -> str:
         return canonical(Channel.APNS, token.token.decode("ascii"))
     except ValueError:
         raise NtfRefusal(ErrorType.CMD_SYNTAX) from None
+
+
+def _unsupported(options: SimplexOptions) -> set[NtfProvider]:
+    taken = {NtfProvider.APNS_SANDBOX: options.sandbox_provider, NtfProvider.TEST: options.test_provider}
+    return {provider for provider, is_taken in taken.items() if not is_taken}
 
 
 def is_of_device(one: DeviceToken, other: DeviceToken) -> bool:

@@ -70,6 +70,9 @@ NEEDS = Needs(
     alarms=(
         AlarmNeed("ntf_commands_failed", 10, "The NTF server did not execute what SimpleX's agents asked for", "ntf"),
         AlarmNeed("ntf_connections_refused", 100, "The NTF server has sent SimpleX's agents away", "ntf"),
+        AlarmNeed(
+            "ntf_handshakes_failed", 200, "SimpleX's agents and the NTF server do not get as far as a session", "ntf"
+        ),
     ),
     worker="simplex.worker.handler",
     commanded_by=(Commander.OUTCOME,),
@@ -77,6 +80,7 @@ NEEDS = Needs(
     options=NetworkOptions(
         SimplexOptions,
         example={"hosts": ["ntf.clarion.invalid"], "app": "first"},
+        app="app",
         local=LOCAL_OPTIONS,
     ),
     body_table=ITEMS,
