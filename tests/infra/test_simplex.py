@@ -76,7 +76,9 @@ def test_of_the_functions_its_own_channel_alone_reads_the_storage_key(
     assert not DispatchSettings.from_environment(variables(template, "fcm")).payload_secrets
 
 
-def test_only_its_own_channel_and_server_send_its_worker_commands(template: Template, allowed: Mapping[str, Permissions]) -> None:
+def test_only_its_own_channel_and_server_send_its_worker_commands(
+    template: Template, allowed: Mapping[str, Permissions]
+) -> None:
     queue = "clarion-prod-simplex-commands"
     assert {who for who, may in allowed.items() if queue in may.get("sqs:SendMessage", ())} == {"apns", "ntf"}
     assert DispatchSettings.from_environment(variables(template, "apns")).command_queues.keys() == {SIMPLEX}
