@@ -54,7 +54,6 @@ def _settings(deployment: EmulatedDeployment, simplex: SimplexNetwork) -> dict[s
         "events_stream": outputs.events_stream,
         "late_events_queue_url": outputs.late_events_queue_url,
         "command_queue_url": outputs.queue_url(f"{SIMPLEX}-commands"),
-        "cleanup_queue_url": outputs.queue_url("cleanup"),
         "options": json.dumps(simplex.options),
         "host": _HERE,
         "port": str(simplex.port),

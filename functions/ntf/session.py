@@ -27,9 +27,9 @@ from clarion.networks.simplex.handshakes import (
 from clarion.networks.simplex.ntf import NtfSession, reply_blocks, requests
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.networks.simplex.signed_key import sign_key
+from ntf.block_replies import BlockReplies
 from ntf.bounds import Pace, Peer, Peers, TooManyError
 from ntf.counts import Counts
-from ntf.execution import Executor
 from ntf.settings import NtfBounds
 from ntf.tls import ChannelClosedError, TlsChannel
 from ntf.turns import Turns
@@ -41,7 +41,7 @@ class Service:
 
     identity: ServerIdentity
     context: ssl.SSLContext
-    executor: Executor
+    replies: BlockReplies
     peers: Peers
     turns: Turns
     counts: Counts
@@ -113,7 +113,7 @@ class AgentSession:
         service, found = self.service, list(requests(block, session))
         await self._slow_down(len(found))
         async with service.turns.turn(self.peer, len(found)):
-            replies = await service.executor.replies(found, self.peer)
+            replies = await service.replies.of(found, self.peer)
         async with asyncio.timeout(service.bounds.write_seconds):
             await self.channel.write(b"".join(reply_blocks(replies, session)))
 

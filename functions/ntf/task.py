@@ -12,10 +12,10 @@ from clarion.metrics import Metric
 from clarion.networks.simplex.needs import IDENTITY
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.secrets import Secret
+from ntf.block_replies import BlockReplies, CommandHandler
 from ntf.bounds import Pace, Peers
 from ntf.commands.wiring import commands_of
 from ntf.counts import report, report_forever
-from ntf.execution import CommandHandler, Executor
 from ntf.server import NtfServer
 from ntf.session import Service
 from ntf.settings import NtfSettings
@@ -41,7 +41,7 @@ class NtfTask:
             await stop.wait()
             await self.server.stop()
             reporting.cancel()
-        self.service.executor.close()
+        self.service.replies.close()
         report(settings.stage, self.service.counts, self._connections())
 
     def _is_ready(self) -> bool:
@@ -72,7 +72,7 @@ def assemble(settings: NtfSettings, identity: ServerIdentity, handler: CommandHa
     service = Service(
         identity=identity,
         context=server_context(identity),
-        executor=Executor(handler, counts, threads=bounds.threads),
+        replies=BlockReplies(handler, counts, threads=bounds.threads),
         peers=Peers(bounds),
         turns=Turns(bounds.blocks_at_once, Pace(bounds.task_commands_per_second, bounds.task_burst)),
         counts=counts,

@@ -70,15 +70,17 @@ def test_of_the_functions_its_own_channel_alone_reads_the_storage_key(
 ) -> None:
     name = f"clarion-prod-{STORAGE_KEY}"
     readers = {who for who, may in allowed.items() if name in may.get("secretsmanager:GetSecretValue", ())}
-    assert readers - {"ingest"} == {"apns"}
+    assert readers - {"ingest", "ntf"} == {"apns"}
     settings = DispatchSettings.from_environment(variables(template, "apns"))
     assert settings.payload_secrets == {SIMPLEX: name}
     assert not DispatchSettings.from_environment(variables(template, "fcm")).payload_secrets
 
 
-def test_only_its_own_channel_sends_its_worker_outcomes(template: Template, allowed: Mapping[str, Permissions]) -> None:
+def test_only_its_own_channel_and_server_send_its_worker_commands(
+    template: Template, allowed: Mapping[str, Permissions]
+) -> None:
     queue = "clarion-prod-simplex-commands"
-    assert {who for who, may in allowed.items() if queue in may.get("sqs:SendMessage", ())} == {"apns"}
+    assert {who for who, may in allowed.items() if queue in may.get("sqs:SendMessage", ())} == {"apns", "ntf"}
     assert DispatchSettings.from_environment(variables(template, "apns")).command_queues.keys() == {SIMPLEX}
     assert not DispatchSettings.from_environment(variables(template, "fcm")).command_queues
 

@@ -20,7 +20,7 @@ class CommandHandler(Protocol):
         """The content of the reply. Called by several threads at once; raises nothing."""
 
 
-class Executor:
+class BlockReplies:
     """One for the whole task: it bounds how many commands wait for AWS at once."""
 
     def __init__(self, handler: CommandHandler, counts: Counts, *, threads: int) -> None:
@@ -28,7 +28,7 @@ class Executor:
         self._counts = counts
         self._pool = ThreadPoolExecutor(threads, "command")
 
-    async def replies(self, block: Sequence[NtfRequest | NtfReply], peer: Peer) -> Sequence[NtfReply]:
+    async def of(self, block: Sequence[NtfRequest | NtfReply], peer: Peer) -> Sequence[NtfReply]:
         """In the order of the requests, which `peer` has sent."""
         replies: dict[int, NtfReply] = {}
 
