@@ -107,8 +107,8 @@ lock: $(UV) ## Lock versions and hashes of every requirements file anew
 # ---- use ----------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: setup ## Deploy into the emulator and play the product's story, step by step
-	@$(PY) -m local.demo
+demo: setup ## Deploy into the emulator and play the product's story, step by step (SCENES=SimpleX)
+	@$(PY) -m local.demo $(SCENES)
 
 .PHONY: run
 run: setup ## The same system, staying up, with how to use it in a browser and by curl

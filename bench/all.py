@@ -30,6 +30,7 @@ PARTS = (
     "bench.ingest",
     "bench.schedule",
     "bench.dispatch",
+    "bench.simplex",
     "tests.ledger.whole_bill",
     "bench.pace",
 )

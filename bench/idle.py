@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.idle_bill import (
+    ADDRESS_HOUR,
     ALARM_METRIC,
+    GIGABYTE_HOUR,
     HOURS,
     METRIC,
+    PROCESSOR_HOUR,
     QUEUE_POLLS,
     SECRET,
     DeployedStacks,
@@ -22,17 +25,23 @@ from bench.idle_bill import (
 )
 from bench.markdown import inserted, table_row
 from clarion.channels import Channel
-from clarion.networks import STATEMENTS, WALLETCONNECT, XMTP, ZULIP
+from clarion.networks import SIMPLEX, STATEMENTS, WALLETCONNECT, XMTP, ZULIP
+from clarion.networks.simplex.queues import BUCKETS
 from infra.app import define_alone
 from infra.config import EnvironmentConfig
 from infra.environments import DEV, PROD
 from ingest.counts import PERIOD
+from ingest.sources.simplex.bucket import POLL_SECONDS
 from pipeline.prices import GIGABYTE_SECOND, INVOCATION, LOG_BYTE, READ_UNIT, SQS_REQUEST
 
 PAGE = Path(__file__).parent.parent / "docs" / "operations.md"
 HEAD = ["", "`prod`", "dollars", "`dev`", "dollars"]
 HEAD_OF_ADDED = ["with", "there is more", "dollars"]
 FIREWALL, FIREWALL_RULE = 5.00, 1.00
+BALANCER_HOUR = 0.0225
+"""Of a network load balancer; what it passes on is billed beside it, at 0.006 for each unit and hour."""
+SCALING_ALARMS = 2
+"""Which target tracking makes, for more tasks and for fewer."""
 XMTP_METRICS = 4
 XMTP_RUN_S, XMTP_GIGABYTES, XMTP_QUERIES = 3, 0.5, 336
 """Of its worker, each hour: reckoned with nobody registered."""
@@ -60,6 +69,7 @@ class Extended(NamedTuple):
     zulip: DeployedStacks
     walletconnect: DeployedStacks
     webhook: DeployedStacks
+    simplex: DeployedStacks
 
 
 def table_of_added(prod: DeployedStacks, dev: DeployedStacks, extended: Extended) -> list[str]:
@@ -88,6 +98,7 @@ def added(prod: DeployedStacks, dev: DeployedStacks, extended: Extended) -> Iter
     yield from _added_by_xmtp(prod, extended.xmtp)
     yield _added_by_zulip(prod, extended.zulip)
     yield _added_by_walletconnect(prod, extended.walletconnect)
+    yield from _added_by_simplex(prod, extended.simplex)
     yield _added_by_channel(prod, extended.webhook)
     alarmed = alarm_metrics(prod) - alarm_metrics(dev)
     yield Item(
@@ -132,6 +143,45 @@ def _added_by_walletconnect(prod: DeployedStacks, walletconnect: DeployedStacks)
     return Item("WalletConnect", what, dollars)
 
 
+def _added_by_simplex(prod: DeployedStacks, simplex: DeployedStacks) -> Iterator[Item]:
+    (balancer,) = simplex.all("AWS::ElasticLoadBalancingV2::LoadBalancer")
+    zones = len(balancer["Subnets"])
+    yield Item(
+        "SimpleX",
+        f"the balancer of its NTF server, at {BALANCER_HOUR} an hour, and an address in each of {zones} zones",
+        HOURS * (BALANCER_HOUR + zones * ADDRESS_HOUR),
+    )
+    yield _ntf_tasks(simplex)
+    alarmed = alarm_metrics(simplex) - alarm_metrics(prod)
+    yield Item(
+        "",
+        f"alarms on {alarmed} metrics, and {SCALING_ALARMS} by which its tasks are scaled; two secrets; polling of its queue "
+        "of commands; two recorded metrics: connections, and to how many servers ingest is connected",
+        (alarmed + SCALING_ALARMS) * ALARM_METRIC
+        + _polled_and_kept(prod, simplex)
+        + 2 * METRIC
+        + _logged_by_ingest(prod),
+    )
+    reads = BUCKETS * times(POLL_SECONDS)
+    yield Item(
+        "",
+        f"ingest's look for new queues, every second in {BUCKETS} buckets: {reads / 1_000_000:.0f} million queries, at half a "
+        "read unit",
+        reads * READ_UNIT / 2 / 1_000_000,
+    )
+
+
+def _ntf_tasks(simplex: DeployedStacks) -> Item:
+    """As many as there are at least."""
+    (scaled,) = simplex.all("AWS::ApplicationAutoScaling::ScalableTarget")
+    (task,) = (each for each in simplex.all("AWS::ECS::TaskDefinition") if each["Family"].endswith("-ntf"))
+    tasks, processors, gigabytes = scaled["MinCapacity"], int(task["Cpu"]) / 1024, int(task["Memory"]) / 1024
+    hour = processors * PROCESSOR_HOUR + gigabytes * GIGABYTE_HOUR + ADDRESS_HOUR
+    return Item(
+        "", f"its {tasks} tasks of {processors:g} and {gigabytes:g} GB, with an address each", tasks * HOURS * hour
+    )
+
+
 def _added_by_channel(prod: DeployedStacks, webhook: DeployedStacks) -> Item:
     alarmed = alarm_metrics(webhook) - alarm_metrics(prod)
     queues = _more(prod, webhook, "AWS::Lambda::EventSourceMapping")
@@ -165,11 +215,11 @@ def deployed(environment: EnvironmentConfig, **context: str) -> DeployedStacks:
 def tables() -> list[list[str]]:
     """As docs/operations.md has them."""
     prod, dev = deployed(PROD), deployed(DEV)
-    networks = (XMTP, ZULIP, WALLETCONNECT)
-    xmtp, zulip, walletconnect = (deployed(PROD, networks=f"{STATEMENTS},{name}") for name in networks)
+    networks = (XMTP, ZULIP, WALLETCONNECT, SIMPLEX)
+    xmtp, zulip, walletconnect, simplex = (deployed(PROD, networks=f"{STATEMENTS},{name}") for name in networks)
     channels = ",".join((*PROD.channels, Channel.WEBHOOK))
     webhook = deployed(PROD, channels=channels, webhook_url="https://push.example.org/clarion")
-    return [table([prod, dev]), table_of_added(prod, dev, Extended(xmtp, zulip, walletconnect, webhook))]
+    return [table([prod, dev]), table_of_added(prod, dev, Extended(xmtp, zulip, walletconnect, webhook, simplex))]
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import ntf
+from bench.figures import Figure, report
 from bench.simplex_fuzz import Unauthorized
 from clarion.networks.simplex.blocks import NTF_BLOCK_BYTES, batch_blocks, batched, pad, unpad
 from clarion.networks.simplex.encoding import Reader, items, short, word16
@@ -30,7 +31,7 @@ from clarion.networks.simplex.transmissions import Transmission
 from local.ports import reserved_port
 from ntf.program import log_as_json, serve
 from ntf.settings import NtfSettings
-from ntf.wiring import assemble
+from ntf.task import assemble
 
 CONNECTIONS = int(os.environ.get("CONNECTIONS", "1_000"))
 SUBSCRIPTIONS = int(os.environ.get("SUBSCRIPTIONS", "10"))
@@ -71,7 +72,8 @@ def running(identity: ServerIdentity) -> Iterator[Server]:
             "connections_per_peer": 100_000,
             "handshakes_per_peer": 100_000,
             "connections_per_second": 1e6,
-            "peer_blocks_per_second": 1e6,
+            "peer_commands_per_second": 1e6,
+            "task_commands_per_second": 1e6,
         }
         settings = {
             **dict.fromkeys(("table_prefix", "command_queue_url", "events_stream", "late_events_queue_url"), "-"),
@@ -121,17 +123,49 @@ class BenchAgent:
 async def connected(port: int, context: ssl.SSLContext, identity: bytes) -> BenchAgent:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
     hello = Reader(unpad(await reader.readexactly(NTF_BLOCK_BYTES)))
-    hello.word32()
+    for _ in ("the lowest version", "the highest"):
+        hello.word16()
     writer.write(pad(word16(3) + short(identity), NTF_BLOCK_BYTES))
     return BenchAgent(reader, writer, hello.short(), Ed25519PrivateKey.generate())
 
 
-async def measure(server: Server, identity: bytes) -> bool:
-    """Whether all is within the bounds."""
+@dataclass(frozen=True, slots=True)
+class Borne:
+    """What a task bore: agents that connect, each with a command, in a second; then commands in a second alone.
+
+    `processor_ms` is of one such agent, `memory_mb` of the process with all of them.
+    """
+
+    agents: int
+    handshakes_s: float
+    processor_ms: float
+    commands_s: float
+    memory_mb: float
+
+    @property
+    def is_enough(self) -> bool:
+        return self.memory_mb <= MOST_MB and self.handshakes_s >= LEAST_HANDSHAKES
+
+    def figures(self) -> list[Figure]:
+        agents = f"NTF server, {self.agents:,} agents"
+        return [
+            Figure.beside(
+                f"{agents}: handshakes with a command each, beside the least",
+                self.handshakes_s,
+                LEAST_HANDSHAKES,
+                "a second",
+            ),
+            Figure.beside(f"{agents}: memory, beside the most", self.memory_mb, MOST_MB, "MB"),
+            Figure.alone(f"{agents}: processor time of a handshake with a command", self.processor_ms, "ms"),
+            Figure.alone(f"{agents}: commands", self.commands_s, "commands/s"),
+        ]
+
+
+async def measure(server: Server, identity: bytes, connections: int, subscriptions: int) -> Borne:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["ntf/1"])
-    before, several = server.resident_mb, asyncio.Semaphore(AT_ONCE)
+    several = asyncio.Semaphore(AT_ONCE)
 
     async def connect() -> BenchAgent:
         async with several:
@@ -140,35 +174,40 @@ async def measure(server: Server, identity: bytes) -> bool:
             return agent
 
     begun, used = time.monotonic(), server.processor_s
-    agents = await asyncio.gather(*(connect() for _ in range(CONNECTIONS)))
+    agents = await asyncio.gather(*(connect() for _ in range(connections)))
     taken, used = time.monotonic() - begun, server.processor_s - used
-    commands_s = await _subscribe(agents)
-    handshakes, held = CONNECTIONS / taken, server.resident_mb
-    print(
-        f"{CONNECTIONS:,} connections: {handshakes:.0f} handshakes a second with a command each, "
-        f"{used / CONNECTIONS * 1000:.2f} ms of a processor for one; {commands_s:.0f} commands a second; "
-        f"{held:.0f} MB, of which {before:.0f} without a connection: {(held - before) * 1024 / CONNECTIONS:.0f} KB for each"
-    )
+    commands_s = await _subscribe(agents, subscriptions)
+    borne = Borne(connections, connections / taken, used / connections * 1000, commands_s, server.resident_mb)
     for agent in agents:
         agent.writer.transport.abort()
-    return held <= MOST_MB and handshakes >= LEAST_HANDSHAKES
+    return borne
 
 
-async def _subscribe(agents: Sequence[BenchAgent]) -> float:
+async def _subscribe(agents: Sequence[BenchAgent], subscriptions: int) -> float:
     """Commands a second."""
     begun = time.monotonic()
-    for number in range(1, SUBSCRIPTIONS):
+    for number in range(1, subscriptions):
         await asyncio.gather(*(agent.subscribe(number) for agent in agents))
-    return len(agents) * (SUBSCRIPTIONS - 1) / (time.monotonic() - begun)
+    return len(agents) * (subscriptions - 1) / (time.monotonic() - begun)
+
+
+def borne(connections: int, subscriptions: int) -> Borne:
+    identity = ServerIdentity.generate(datetime.now(UTC))
+    with running(identity) as server:
+        return asyncio.run(measure(server, identity.fingerprint, connections, subscriptions))
+
+
+def figures(connections: int = 1_000, subscriptions: int = 10) -> list[Figure]:
+    return borne(connections, subscriptions).figures()
 
 
 def main() -> int:
     if sys.argv[1:] == ["serve"]:
         serve_here()
         return 0
-    identity = ServerIdentity.generate(datetime.now(UTC))
-    with running(identity) as server:
-        return 0 if asyncio.run(measure(server, identity.fingerprint)) else 1
+    measured = borne(CONNECTIONS, SUBSCRIPTIONS)
+    report(measured.figures())
+    return 0 if measured.is_enough else 1
 
 
 if __name__ == "__main__":

@@ -275,6 +275,15 @@ class EnvironmentConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _networks_name_an_app_of_apple_s(self) -> "EnvironmentConfig":
+        reached = {app.name for app in self.apps if Provider.APNS in app.providers}
+        for name in self.networks:
+            asked = network(name).needs.options
+            if asked and asked.app and self.options[name][asked.app] not in reached:
+                raise ValueError(f"the `{asked.app}` of {name} has to be one of {', '.join(sorted(reached))}")
+        return self
+
+    @model_validator(mode="after")
     def _channels_are_whole(self) -> "EnvironmentConfig":
         if len(set(self.channels)) < len(self.channels):
             raise ValueError("a channel is named twice")

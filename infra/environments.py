@@ -81,7 +81,7 @@ PROD = EnvironmentConfig(
     # A fortieth of the rate of all: who is alone at an address, as a phone at home, comes nowhere near.
     api=_API.model_copy(update={"per_address": PerAddress(requests_per_minute=300), "serve_docs": False}),
     ingest=Ingest(tasks=2, cpu=256, memory_mb=512, following=_SMALL),
-    ntf=NtfTasks(tasks=2, cpu=256, memory_mb=512),
+    ntf=NtfTasks(tasks=2, most_tasks=6, cpu=256, memory_mb=512),
     pipeline=Pipeline(hour=2, workers=2),
     log_days=30,
     lake_days=400,
@@ -113,7 +113,7 @@ DEV = PROD.model_copy(
         "ingest": Ingest(
             tasks=1, cpu=256, memory_mb=512, spot=True, following=_SMALL.model_copy(update={"lease_seconds": 60})
         ),
-        "ntf": NtfTasks(tasks=1, cpu=256, memory_mb=512),
+        "ntf": NtfTasks(tasks=1, most_tasks=2, cpu=256, memory_mb=512),
         "pipeline": None,
         "monitored": False,
     }

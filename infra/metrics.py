@@ -46,6 +46,11 @@ def of_stream(stream: str, name: str) -> cloudwatch.Metric:
     return _metric("AWS/Firehose", name, {"DeliveryStreamName": stream}, MAXIMUM, 5)
 
 
+def of_targets(balancer: str, group: str, name: str, statistic: str) -> cloudwatch.Metric:
+    """Of a network load balancer's: https://docs.aws.amazon.com/elasticloadbalancing/latest/network/load-balancer-cloudwatch-metrics.html"""
+    return _metric("AWS/NetworkELB", name, {"LoadBalancer": balancer, "TargetGroup": group}, statistic, 1)
+
+
 def _metric(namespace: str, name: str, dimensions: dict[str, str], statistic: str, minutes: int) -> cloudwatch.Metric:
     return cloudwatch.Metric(
         namespace=namespace,

@@ -36,7 +36,10 @@ class Alarms(Construct):
         super().__init__(scope, construct_id)
         self._environment = environment
         self.topic = self._topic(key)
-        self.by_name = {spec.name: self._alarm(spec) for spec in alarm_specs(environment, api_id)}
+        self.by_name = {
+            spec.name: add_alarm(self, spec, environment=environment, topic=self.topic)
+            for spec in alarm_specs(environment, api_id)
+        }
 
     def _topic(self, key: kms.IKey) -> sns.Topic:
         """CloudWatch itself needs access to the topic, and to its key (`infra.data`).
@@ -50,28 +53,31 @@ class Alarms(Construct):
             topic.add_subscription(subscriptions.EmailSubscription(self._environment.alarm_email))
         return topic
 
-    def _alarm(self, spec: AlarmSpec) -> cloudwatch.Alarm:
-        more, less = (
-            cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-            cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
-        )
-        missing = cloudwatch.TreatMissingData
-        alarm = cloudwatch.Alarm(
-            self,
-            spec.name,
-            alarm_name=f"{self._environment.prefix}{spec.name}",
-            alarm_description=f"{spec.meaning} What to do: {RUNBOOK}#{spec.entry}".lstrip(),
-            metric=spec.metric,
-            threshold=spec.limit,
-            evaluation_periods=spec.periods,
-            datapoints_to_alarm=1 if spec.any_of else None,
-            comparison_operator=less if spec.below else more,
-            treat_missing_data=missing.BREACHING if spec.below else missing.NOT_BREACHING,
-        )
-        action = actions.SnsAction(self.topic)
-        alarm.add_alarm_action(action)
-        alarm.add_ok_action(action)
-        return alarm
+
+def add_alarm(
+    scope: Construct, spec: AlarmSpec, *, environment: EnvironmentConfig, topic: sns.ITopic
+) -> cloudwatch.Alarm:
+    more, less = (
+        cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+        cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+    )
+    missing = cloudwatch.TreatMissingData
+    alarm = cloudwatch.Alarm(
+        scope,
+        spec.name,
+        alarm_name=f"{environment.prefix}{spec.name}",
+        alarm_description=f"{spec.meaning} What to do: {RUNBOOK}#{spec.entry}".lstrip(),
+        metric=spec.metric,
+        threshold=spec.limit,
+        evaluation_periods=spec.periods,
+        datapoints_to_alarm=1 if spec.any_of else None,
+        comparison_operator=less if spec.below else more,
+        treat_missing_data=missing.BREACHING if spec.below else missing.NOT_BREACHING,
+    )
+    action = actions.SnsAction(topic)
+    alarm.add_alarm_action(action)
+    alarm.add_ok_action(action)
+    return alarm
 
 
 class Dashboard(Construct):

@@ -1,24 +1,30 @@
 """SimpleX's NTF server: Fargate tasks behind a network load balancer, in a stack of its own.
 
 TLS ends in the tasks, for what agents sign is bound to its session: the balancer passes on TCP, and the agents' own addresses,
-which the tasks' bounds go by. It is 16.43 dollars a month, and 3.65 for an address in each zone. The tasks lie in ingest's
-network, where no NAT gateway is needed: see `infra.ingest`.
+which the tasks' bounds go by. The tasks lie in ingest's network, where no NAT gateway is needed: see `infra.ingest`. What
+all of it costs is in docs/operations.md.
 """
+
+from functools import partial
 
 from aws_cdk import CfnOutput, Duration
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_elasticloadbalancingv2 as elb
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from clarion.networks import SIMPLEX
 from clarion.networks.needs import Function
 from clarion.networks.simplex.settings import SimplexOptions
+from infra.alarms import AlarmSpec
 from infra.base import EnvironmentStack
 from infra.config import EnvironmentConfig
 from infra.findings import accept
 from infra.image import NTF_COMMAND, STOP_SECONDS
+from infra.metrics import MAXIMUM, MINIMUM, of_targets
+from infra.monitoring import add_alarm
 from infra.networks import network_settings
 from infra.options import NtfTasks
 from infra.retention import log_group
@@ -28,8 +34,13 @@ from infra.task_image import container_image
 PORT, HEALTH_PORT = 8974, 8975
 """Of the task, as `ntf.settings` has them."""
 DRAINED = Duration.seconds(30)
-"""How long the balancer leaves connections to a task that is to end, which closes them itself sooner."""
+"""From when the balancer sends a task no more connections until ECS has the task end, which closes those it has itself."""
+QUIET = Duration.seconds(350)
+"""After which the balancer forgets a connection without a word. The tasks end one sooner: `ntf.settings`."""
 UNHEALTHY_AFTER = 2
+BUSY_PERCENT = 60
+"""Of their processors, beyond which there are more tasks: what has begun by then has room until they have started."""
+UNHEALTHY_MINUTES, UNREACHABLE_MINUTES = 10, 3
 
 
 class NtfStack(EnvironmentStack):
@@ -49,7 +60,10 @@ class NtfStack(EnvironmentStack):
         self._connect()
         self.task = self._task(clarion.ntf_role)
         self.service = self._service()
-        self.balancer = self._balancer()
+        self._scale()
+        self.balancer, self.targets = self._balancer()
+        if clarion.alarms:
+            self._watch(clarion.alarms.topic)
         CfnOutput(self, "NtfAddress", value=self.balancer.load_balancer_dns_name)
 
     def _group(self, name: str, description: str, *, outbound: bool) -> ec2.SecurityGroup:
@@ -102,6 +116,7 @@ class NtfStack(EnvironmentStack):
         return task
 
     def _service(self) -> ecs.FargateService:
+        """How many tasks it has is not stated here: a deployment would take away those that were added."""
         cluster = ecs.Cluster(self, "Cluster", cluster_name=f"{self._environment.prefix}ntf", vpc=self._vpc)
         accept(
             cluster,
@@ -114,7 +129,6 @@ class NtfStack(EnvironmentStack):
             service_name=f"{self._environment.prefix}ntf",
             cluster=cluster,
             task_definition=self.task,
-            desired_count=self._ntf.tasks,
             propagate_tags=ecs.PropagatedTagSource.SERVICE,
             min_healthy_percent=100,
             max_healthy_percent=200,
@@ -124,7 +138,26 @@ class NtfStack(EnvironmentStack):
             security_groups=[self._inside],
         )
 
-    def _balancer(self) -> elb.NetworkLoadBalancer:
+    def _scale(self) -> None:
+        """A new task gets new connections alone: those that are there stay where they are until they end."""
+        tasks = self.service.auto_scale_task_count(min_capacity=self._ntf.tasks, max_capacity=self._ntf.most_tasks)
+        tasks.scale_on_cpu_utilization(
+            "Busy",
+            target_utilization_percent=BUSY_PERCENT,
+            scale_out_cooldown=Duration.minutes(1),
+            scale_in_cooldown=Duration.minutes(10),
+        )
+
+    def _watch(self, topic: sns.ITopic) -> None:
+        count = partial(of_targets, self.balancer.load_balancer_full_name, self.targets.target_group_full_name)
+        unhealthy, healthy = count("UnHealthyHostCount", MAXIMUM), count("HealthyHostCount", MINIMUM)
+        for spec in (
+            AlarmSpec("ntf-unhealthy", unhealthy, 1, UNHEALTHY_MINUTES),
+            AlarmSpec("ntf-unreachable", healthy, 1, UNREACHABLE_MINUTES, below=True),
+        ):
+            add_alarm(self, spec, environment=self._environment, topic=topic)
+
+    def _balancer(self) -> tuple[elb.NetworkLoadBalancer, elb.NetworkTargetGroup]:
         balancer = elb.NetworkLoadBalancer(
             self,
             "Load",
@@ -135,6 +168,14 @@ class NtfStack(EnvironmentStack):
             cross_zone_enabled=True,
         )
         accept(balancer, "ELB2", "A network load balancer logs connections only where it ends TLS itself")
+        group = self._targets()
+        listener = balancer.add_listener(
+            "Agents", port=self.options.port, protocol=elb.Protocol.TCP, tcp_idle_timeout=QUIET
+        )
+        listener.add_target_groups("Sessions", group)
+        return balancer, group
+
+    def _targets(self) -> elb.NetworkTargetGroup:
         group = elb.NetworkTargetGroup(
             self,
             "Sessions",
@@ -145,7 +186,7 @@ class NtfStack(EnvironmentStack):
             target_type=elb.TargetType.IP,
             preserve_client_ip=True,
             deregistration_delay=DRAINED,
-            # ECS stops a task only after the delay: the task itself ends its sessions.
+            # ECS stops a task only after the delay: the task itself ends its sessions, once it has answered them.
             connection_termination=False,
             targets=[self.service.load_balancer_target(container_name="Ntf", container_port=PORT)],
             health_check=elb.HealthCheck(
@@ -158,7 +199,7 @@ class NtfStack(EnvironmentStack):
                 unhealthy_threshold_count=UNHEALTHY_AFTER,
             ),
         )
-        balancer.add_listener("Agents", port=self.options.port, protocol=elb.Protocol.TCP).add_target_groups(
-            "Sessions", group
-        )
-        return balancer
+        # A task that is too busy for its health check would else lose all its agents at once, who then come to the others.
+        # One that has died says so itself, as its sockets close.
+        group.set_attribute("target_health_state.unhealthy.connection_termination.enabled", "false")
+        return group

@@ -144,11 +144,21 @@ def _nodes_of(name: str) -> Nodes | None:
 
 
 class NtfTasks(Config):
-    """The Fargate tasks of SimpleX's NTF server, which need nothing of one another. `cpu` counts 1,024 to a processor."""
+    """The Fargate tasks of SimpleX's NTF server, which need nothing of one another. `cpu` counts 1,024 to a processor.
+
+    There are `tasks` at least, and up to `most_tasks` while their processors are busy.
+    """
 
     tasks: Annotated[int, Field(ge=1, le=10)]
+    most_tasks: Annotated[int, Field(ge=1, le=20)]
     cpu: Literal[256, 512, 1024, 2048]
     memory_mb: Annotated[int, Field(ge=512, le=16_384)]
+
+    @model_validator(mode="after")
+    def _most_are_no_fewer(self) -> "NtfTasks":
+        if self.most_tasks < self.tasks:
+            raise ValueError("most_tasks are fewer than tasks")
+        return self
 
 
 class Stubs(Config):

@@ -44,8 +44,7 @@ class ClarionStack(EnvironmentStack):
         self.ingest_role = IngestRole(self, "IngestRole", foundation=self.foundation)
         self.ingest = self._ingest()
         self.ntf_role = self._ntf_role()
-        if environment.monitored:
-            self._monitor()
+        self.alarms = self._monitor() if environment.monitored else None
         self._outputs()
 
     def _foundation(self) -> Foundation:
@@ -128,7 +127,7 @@ class ClarionStack(EnvironmentStack):
         CfnOutput(self, "NtfRoleArn", value=role.role_arn)
         return role
 
-    def _monitor(self) -> None:
+    def _monitor(self) -> Alarms:
         environment, api_id = self._environment, self.http.api.api_id
         alarms = Alarms(self, "Alarms", environment=environment, api_id=api_id, key=self.foundation.data.key)
         Dashboard(self, "Dashboard", environment=environment, api_id=api_id, alarms=alarms)
@@ -136,6 +135,7 @@ class ClarionStack(EnvironmentStack):
         if environment.canary:
             watched = {function: [alarms.by_name[name] for name in names] for function, names in self._canaried.items()}
             Canaries(self, "Canaries", watched=watched)
+        return alarms
 
     @property
     def _address(self) -> str | None:

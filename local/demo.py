@@ -1,9 +1,15 @@
-"""`make demo`: the product's story on the deployed stack, step by step; exit code 0 only if all went as it should."""
+"""`make demo`: the product's story on the deployed stack, step by step; exit code 0 only if all went as it should.
+
+    python -m local.demo [WORDS …]
+
+With words, only the scenes are played whose titles have one of them.
+"""
 
 import asyncio
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from subprocess import CalledProcessError
 from typing import Any
 
@@ -45,20 +51,20 @@ _PLAIN_WIDTH = 110
 class DemoStage:
     """Plays scenes on a console and keeps the score."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, scenes: Sequence[Scene]) -> None:
+        self._console, self._scenes = console, scenes
         self._score: list[tuple[Scene, Outcome | None]] = []
 
     @property
     def flawless(self) -> bool:
-        return len(self._score) == len(STORY) and all(outcome for _, outcome in self._score)
+        return len(self._score) == len(self._scenes) and all(outcome for _, outcome in self._score)
 
     async def play(self, system: System) -> None:
         cast = Cast()
         with _progress(self._console) as progress:
-            task = progress.add_task("", total=len(STORY))
-            for number, scene in enumerate(STORY, 1):
-                progress.update(task, description=f"{number} of {len(STORY)}  {scene.title}", advance=1)
+            task = progress.add_task("", total=len(self._scenes))
+            for number, scene in enumerate(self._scenes, 1):
+                progress.update(task, description=f"{number} of {len(self._scenes)}  {scene.title}", advance=1)
                 self._console.print(f"\n[bold]{number}. {scene.title}[/bold]\n   {scene.plot}")
                 self._score.append((scene, await self._attempt(scene, system, cast)))
 
@@ -134,10 +140,19 @@ def _progress(console: Console) -> Progress:
     )
 
 
-async def main() -> int:
+def scenes_of(words: Sequence[str]) -> list[Scene]:
+    """Those of the story whose titles have one of the words; all of it without any. Raises `SystemExit` if there is none."""
+    found = [scene for scene in STORY if not words or any(word.casefold() in scene.title.casefold() for word in words)]
+    if not found:
+        raise SystemExit(f"no scene is called so; there are: {', '.join(scene.title for scene in STORY)}")
+    return found
+
+
+async def main(words: Sequence[str] = ()) -> int:
+    scenes = scenes_of(words)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
     start = time.monotonic()
-    stage = DemoStage(console)
+    stage = DemoStage(console, scenes)
     with _progress(console) as progress:
         task = progress.add_task("starting", total=None)
 
@@ -158,4 +173,4 @@ async def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(asyncio.run(main(sys.argv[1:])))

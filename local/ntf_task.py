@@ -19,6 +19,8 @@ from local.tasks import as_role, running_task
 NTF_LOG = "ntf.log"
 _HERE = "127.0.0.1"
 _PATIENCE_S = 120.0
+_BOUNDS = {"connections_per_second": 1_000.0, "registrations_at_once": 100_000}
+"""All agents have this machine's address."""
 
 
 @contextmanager
@@ -52,10 +54,10 @@ def _settings(deployment: EmulatedDeployment, simplex: SimplexNetwork) -> dict[s
         "events_stream": outputs.events_stream,
         "late_events_queue_url": outputs.late_events_queue_url,
         "command_queue_url": outputs.queue_url(f"{SIMPLEX}-commands"),
-        "cleanup_queue_url": outputs.queue_url("cleanup"),
         "options": json.dumps(simplex.options),
         "host": _HERE,
         "port": str(simplex.port),
+        "bounds": json.dumps(_BOUNDS),
     }
 
 

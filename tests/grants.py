@@ -36,6 +36,8 @@ COMPONENTS = (
 )
 """Whose roles are Clarion's own code's. Each call that it makes, and each grant, is tested in the emulator."""
 
+NTF_ROLE = "NtfRole"
+"""By what its role is found: the task that takes it on is of another stack, and deployed with SimpleX alone."""
 WRITING = {"PutObject", "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"}
 
 
@@ -54,9 +56,11 @@ def permissions(template: Template) -> Mapping[str, Permissions]:
 
 
 def _roles(resources: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for resource in resources.values():
+    for name, resource in resources.items():
         properties = resource.get("Properties", {})
         match resource["Type"]:
+            case "AWS::IAM::Role" if name.startswith(NTF_ROLE):
+                yield "ntf", {"Fn::GetAtt": [name, "Arn"]}
             case "AWS::Lambda::Function":
                 yield properties["FunctionName"].removeprefix(PREFIX), properties["Role"]
             case "AWS::ECS::TaskDefinition":

@@ -1,6 +1,6 @@
 """How much of a task anybody gets: all together, one network address, one connection.
 
-An agent keeps one connection while its app is open, sends a handful of blocks once a day, and some hundreds when it
+An agent keeps one connection while its app is open, sends a handful of commands once a day, and some hundreds when it
 subscribes to all of its queues anew. Phones of one carrier may share an address.
 """
 
@@ -16,6 +16,7 @@ MOST_PEERS = 20_000
 """That are remembered: those that were away longest are forgotten first, so that addresses alone take no memory."""
 _CUSTOMER_BITS = 64
 """Of an address of IPv6, which a customer has at least."""
+_HOUR = 3600
 
 
 @dataclass(slots=True)
@@ -27,32 +28,44 @@ class Pace:
     _whole_at: float = 0.0
     """When the whole burst is there again."""
 
-    def wait(self, now: float) -> float:
-        """Seconds until the next one may go, which is counted."""
-        start = max(self._whole_at, now)
-        self._whole_at = start + 1 / self.per_second
-        return max(0.0, start - now - self._tolerance)
+    def until(self, now: float, count: int = 1) -> float:
+        """Seconds until the last of the next `count` may go."""
+        tolerance = (self.burst - 1) / self.per_second
+        return max(0.0, max(self._whole_at, now) + (count - 1) / self.per_second - tolerance - now)
+
+    def spend(self, now: float, count: int = 1) -> None:
+        self._whole_at = max(self._whole_at, now) + count / self.per_second
 
     def take(self, now: float) -> bool:
         """Whether the next one may go now; it is counted if so."""
-        if self._whole_at - now > self._tolerance:
-            return False
-        self.wait(now)
-        return True
-
-    @property
-    def _tolerance(self) -> float:
-        return (self.burst - 1) / self.per_second
+        may_go = not self.until(now)
+        if may_go:
+            self.spend(now)
+        return may_go
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Peer:
-    """What one address has of a task."""
+    """What one address has of a task: new connections, commands, and registrations of tokens.
 
+    `name` is the address, or its network's.
+    """
+
+    name: str
     connecting: Pace
     sending: Pace
+    registering: Pace
     connections: int = 0
     handshakes: int = 0
+
+    @classmethod
+    def of(cls, name: str, bounds: NtfBounds) -> "Peer":
+        return cls(
+            name,
+            connecting=Pace(bounds.connections_per_second, bounds.connections_per_peer),
+            sending=Pace(bounds.peer_commands_per_second, bounds.peer_burst),
+            registering=Pace(bounds.registrations_per_hour / _HOUR, bounds.registrations_at_once),
+        )
 
 
 class TooManyError(Exception):
@@ -100,9 +113,7 @@ class Peers:
 
     def _peer(self, address: str) -> Peer:
         if address not in self._peers:
-            bounds = self.bounds
-            connecting = Pace(bounds.connections_per_second, bounds.connections_per_peer)
-            self._peers[address] = Peer(connecting, Pace(bounds.peer_blocks_per_second, bounds.peer_burst))
+            self._peers[address] = Peer.of(address, self.bounds)
             self._forget()
         self._peers.move_to_end(address)
         return self._peers[address]
@@ -116,6 +127,6 @@ class Peers:
 
 def _customer(address: str) -> str:
     known = ip_address(address.partition("%")[0])
-    if isinstance(known, IPv6Address) and known.ipv4_mapped is None:
-        return str(ip_network((known, _CUSTOMER_BITS), strict=False))
-    return address
+    if isinstance(known, IPv6Address):
+        return str(known.ipv4_mapped or ip_network((known, _CUSTOMER_BITS), strict=False))
+    return str(known)

@@ -9,9 +9,8 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
 from ntf.counts import SERVICE
 from ntf.settings import NtfSettings
-from ntf.task import NtfTask
+from ntf.task import NtfTask, wire
 from ntf.tls import prefers_our_suite
-from ntf.wiring import wire
 
 
 class SuitesError(RuntimeError):

@@ -2,6 +2,9 @@
 
 import asyncio
 import logging
+import socket
+from asyncio.trsock import TransportSocket
+from collections.abc import Collection
 from contextlib import suppress
 
 from clarion.metrics import Metric
@@ -15,6 +18,8 @@ BACKLOG = 1_024
 _CLOSE_SECONDS = 2.0
 _SENT_BYTES = 4_096
 """Of what the socket has not taken yet: beyond it, a session waits."""
+_PROBE_SECONDS, _PROBES = 20, 3
+"""Between two questions of TCP's, and how many go unanswered at most."""
 
 
 class NtfServer:
@@ -23,6 +28,10 @@ class NtfServer:
         self._sessions: dict[AgentSession, asyncio.Task[object] | None] = {}
         self._server: asyncio.Server | None = None
         self._ending = False
+
+    @property
+    def sessions(self) -> Collection[AgentSession]:
+        return self._sessions.keys()
 
     @property
     def takes_connections(self) -> bool:
@@ -73,4 +82,17 @@ class NtfServer:
 
 def _channel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, service: Service) -> TlsChannel:
     writer.transport.set_write_buffer_limits(high=_SENT_BYTES)
-    return TlsChannel(reader, writer, service.context)
+    channel = TlsChannel(reader, writer, service.context)
+    _keep_alive(channel.socket, service.bounds.keepalive_seconds)
+    return channel
+
+
+def _keep_alive(connection: TransportSocket, seconds: int) -> None:
+    """Ask an agent that is quiet for so long whether it is there: one that has gone without a word ends sooner."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        (socket.TCP_KEEPIDLE, seconds),
+        (socket.TCP_KEEPINTVL, _PROBE_SECONDS),
+        (socket.TCP_KEEPCNT, _PROBES),
+    ):
+        connection.setsockopt(socket.IPPROTO_TCP, name, value)

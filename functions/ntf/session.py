@@ -4,7 +4,8 @@
                                                   ▲                 │
                                                   └─────────────────┘
 
-So no more waits for an agent than the answers to one of its blocks.
+So no more waits for an agent than the answers to one of its blocks. Both the hellos and each block wait for a turn of the
+agent's address.
 """
 
 import asyncio
@@ -26,11 +27,12 @@ from clarion.networks.simplex.handshakes import (
 from clarion.networks.simplex.ntf import NtfSession, reply_blocks, requests
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.networks.simplex.signed_key import sign_key
-from ntf.bounds import Pace, Peer, Peers
+from ntf.block_replies import BlockReplies
+from ntf.bounds import Pace, Peer, Peers, TooManyError
 from ntf.counts import Counts
-from ntf.execution import Executor
 from ntf.settings import NtfBounds
 from ntf.tls import ChannelClosedError, TlsChannel
+from ntf.turns import Turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,9 @@ class Service:
 
     identity: ServerIdentity
     context: ssl.SSLContext
-    executor: Executor
+    replies: BlockReplies
     peers: Peers
+    turns: Turns
     counts: Counts
 
     @property
@@ -60,7 +63,7 @@ class AgentSession:
 
     def __post_init__(self) -> None:
         bounds = self.service.bounds
-        self._pace = Pace(bounds.blocks_per_second, bounds.burst)
+        self._pace = Pace(bounds.commands_per_second, bounds.burst)
 
     async def serve(self) -> None:
         """Until the agent leaves, breaks a bound, or `finish` was called."""
@@ -87,26 +90,31 @@ class AgentSession:
 
     async def _hello(self) -> NtfSession:
         channel, identity = self.channel, self.service.identity
+        async with self.service.turns.turn(self.peer, self.service.bounds.handshake_commands):
+            pass  # what it costs is counted; the wait for the agent takes nobody else's turn
         await channel.handshake()
         versions = NTF_VERSIONS if channel.has_alpn else NTF_VERSIONS_WITHOUT_ALPN
         session_id, key = channel.session_id, PrivateKey.generate()
         await channel.write(ntf_server_hello(versions, session_id, sign_key(key.public_key, identity.leaf)))
         version = agreed_version(await channel.read(NTF_BLOCK_BYTES), versions, identity.fingerprint)
-        return NtfSession(session_id, version, key)
+        return NtfSession(session_id, version, key, self.peer.name)
 
     async def _answer_all(self, session: NtfSession) -> None:
         try:
             while True:
                 block = await self._within(self._ends_at, self.channel.read(NTF_BLOCK_BYTES))
-                await self._slow_down()
                 await self._answer(block, session)
         except (ChannelClosedError, TimeoutError):
             pass  # the agent has left, sends nothing, or takes nothing
+        except TooManyError:
+            self.service.counts[Metric.NTF_CONNECTIONS_REFUSED] += 1
 
     async def _answer(self, block: bytes, session: NtfSession) -> None:
-        bounds = self.service.bounds
-        replies = await self.service.executor.replies(list(requests(block, session)), bounds.requests_at_once)
-        async with asyncio.timeout(bounds.write_seconds):
+        service, found = self.service, list(requests(block, session))
+        await self._slow_down(len(found))
+        async with service.turns.turn(self.peer, len(found)):
+            replies = await service.replies.of(found, self.peer)
+        async with asyncio.timeout(service.bounds.write_seconds):
             await self.channel.write(b"".join(reply_blocks(replies, session)))
 
     async def _within(self, ends_at: float, reading: Awaitable[bytes]) -> bytes:
@@ -120,6 +128,12 @@ class AgentSession:
     def _ends_at(self) -> float:
         return self._last or asyncio.get_running_loop().time() + self.service.bounds.idle_seconds
 
-    async def _slow_down(self) -> None:
-        now = asyncio.get_running_loop().time()
-        await asyncio.sleep(max(self._pace.wait(now), self.peer.sending.wait(now)))
+    async def _slow_down(self, count: int) -> None:
+        """Until the connection and its address may have so many commands answered. Raises `TooManyError`."""
+        now, paces = asyncio.get_running_loop().time(), (self._pace, self.peer.sending)
+        wait = max(pace.until(now, count) for pace in paces)
+        if wait > self.service.bounds.wait_seconds:
+            raise TooManyError
+        for pace in paces:
+            pace.spend(now, count)
+        await asyncio.sleep(wait)

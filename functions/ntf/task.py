@@ -1,14 +1,26 @@
-"""The task: listens until it is to stop, and then answers what it has read."""
+"""The task: how it is put together, and that it listens until it is to stop, and then answers what it has read."""
 
 import asyncio
 import logging
+from collections import Counter
 from dataclasses import dataclass
 
+import boto3
+
 from clarion.health import serve_health
+from clarion.metrics import Metric
+from clarion.networks.simplex.needs import IDENTITY
+from clarion.networks.simplex.server_identity import ServerIdentity
+from clarion.secrets import Secret
+from ntf.block_replies import BlockReplies, CommandHandler
+from ntf.bounds import Pace, Peers
+from ntf.commands.wiring import commands_of
 from ntf.counts import report, report_forever
 from ntf.server import NtfServer
 from ntf.session import Service
 from ntf.settings import NtfSettings
+from ntf.tls import server_context
+from ntf.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +41,7 @@ class NtfTask:
             await stop.wait()
             await self.server.stop()
             reporting.cancel()
-        self.service.executor.close()
+        self.service.replies.close()
         report(settings.stage, self.service.counts, self._connections())
 
     def _is_ready(self) -> bool:
@@ -39,5 +51,30 @@ class NtfTask:
         return self.service.peers.connections
 
     def _status(self) -> dict[str, object]:
-        peers = self.service.peers
-        return {"connections": peers.connections, "handshakes": peers.handshakes, "peers": len(peers)}
+        peers, turns = self.service.peers, self.service.turns
+        return {
+            "connections": peers.connections,
+            "handshakes": peers.handshakes,
+            "peers": len(peers),
+            "waiting": turns.waiting,
+        }
+
+
+def wire(settings: NtfSettings) -> NtfTask:
+    """As it is deployed. Raises `SecretError` if `clarion simplex identity create` has not been called yet."""
+    secret = Secret(boto3.client("secretsmanager"), settings.secrets[IDENTITY], ServerIdentity)
+    return assemble(settings, secret.get(), commands_of(settings, settings.bounds.threads))
+
+
+def assemble(settings: NtfSettings, identity: ServerIdentity, handler: CommandHandler) -> NtfTask:
+    """One handler for all sessions: it is made once."""
+    counts, bounds = Counter[Metric](), settings.bounds
+    service = Service(
+        identity=identity,
+        context=server_context(identity),
+        replies=BlockReplies(handler, counts, threads=bounds.threads),
+        peers=Peers(bounds),
+        turns=Turns(bounds.blocks_at_once, Pace(bounds.task_commands_per_second, bounds.task_burst)),
+        counts=counts,
+    )
+    return NtfTask(settings, service, NtfServer(service))

@@ -9,6 +9,7 @@ A channel keeps what OpenSSL needs and hardly more: asyncio's own TLS has a buff
 import asyncio
 import os
 import ssl
+from asyncio.trsock import TransportSocket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -69,6 +70,11 @@ class TlsChannel:
         cipher = self._tls.cipher()
         if cipher is None or cipher[0] not in SUITES:
             raise ChannelClosedError("another suite")
+
+    @property
+    def socket(self) -> TransportSocket:
+        socket: TransportSocket = self._writer.get_extra_info("socket")
+        return socket
 
     @property
     def session_id(self) -> bytes:

@@ -13,6 +13,7 @@ from bench.dispatch import CLARION, OTHERS, SCENES, Speed, compared
 from bench.figures import Figure, compare, shown, table
 from bench.latency import RATE, Latency, PushTimes
 from bench.pace import figures_of
+from bench.simplex import Borne, borne
 from tests.ledger.whole_bill import beside_naive, read_amounts
 
 COST_PAGE = PAGE.parent / "cost.md"
@@ -22,6 +23,7 @@ TINY: dict[str, Callable[[], list[Figure]]] = {
     "bench.ingest": lambda: measured("bench.ingest", ingest.Sizes(100, 100, 100, 100, 1, 1)),
     "bench.schedule": lambda: measured("bench.schedule", 10, 1),
     "bench.dispatch": lambda: compared({scene: dict.fromkeys((CLARION, *OTHERS), Speed(2, 1)) for scene in SCENES}),
+    "bench.simplex": lambda: Borne(1_000, 2.0, 1.0, 2.0, 1.0).figures(),
     "tests.ledger.whole_bill": lambda: beside_naive(read_amounts(COST_PAGE.read_text())),
     "bench.pace": lambda: figures_of(Latency(RATE, 2, {"ingest": 0.1}, 2, [PushTimes(0, 1, 2, 3)] * 2), 100),
 }
@@ -102,3 +104,12 @@ def test_what_takes_more_than_it_may_is_named() -> None:
     within = [Figure.beside(name, 1.3, 1, "") for name in (ingest.LOOK_UPS, ingest.SHARED)]
     beyond = [Figure.beside(ingest.FILTER_MEMORY, 31, 30, ""), Figure.beside(ingest.SHARED, 1.1, 1, "")]
     assert list(ingest.beyond([*within, *beyond])) == [ingest.FILTER_MEMORY, ingest.SHARED]
+
+
+def test_a_task_of_the_ntf_server_is_measured_with_agents_of_its_own() -> None:
+    found = borne(connections=3, subscriptions=3)
+    assert found.agents == 3
+    assert min(found.handshakes_s, found.commands_s, found.memory_mb) > 0
+    assert not Borne(3, 1e9, 0.0, 1e9, 301.0).is_enough
+    assert not Borne(3, 99.0, 0.0, 1e9, 1.0).is_enough
+    assert Borne(3, 100.0, 0.0, 1e9, 300.0).is_enough

@@ -54,6 +54,14 @@ def test_who_acts_may_use_the_other_commands_as_well() -> None:
     assert granted("act") == used(*ACTING) - granted("look") | OF_AWS_COMMANDS["act"] | {"kms:GenerateDataKey"}
 
 
+def test_who_acts_starts_the_tasks_of_every_service_anew() -> None:
+    (statement,) = (each for each in statements("act") if each["Action"] == "ecs:UpdateService")
+    started = {resource.rpartition(":")[2] for resource in statement["Resource"]}
+    pages = "".join((DOCS / name).read_text() for name in ("operations.md", "ntf.md", "recovering.md"))
+    named = re.findall(r"aws ecs update-service --cluster (\S+) --service (\S+)", pages)
+    assert started == {f"service/{cluster}/{service}" for cluster, service in named}
+
+
 def test_who_deploys_fills_in_the_secrets_and_takes_on_cdk_s_roles() -> None:
     assert granted("deploy") == {"sts:AssumeRole", SECRETS, "secretsmanager:PutSecretValue"}
 

@@ -37,6 +37,14 @@ def test_the_first_steps_state_what_production_costs(stated: list[list[str]]) ->
     assert f"some {prod + added:.0f} dollars a month" in DEPLOYING.read_text()
 
 
+def test_the_page_on_the_ntf_server_states_what_simplex_costs(stated: list[list[str]]) -> None:
+    names = [row.split("|")[1].strip() for row in stated[1]]
+    start = names.index("SimpleX")
+    end = next(number for number in range(start + 1, len(names)) if names[number])
+    dollars = sum(float(row.split("|")[-2]) for row in stated[1][start:end])
+    assert f"some {dollars:.0f} dollars a month" in PAGE.with_name("ntf.md").read_text()
+
+
 def test_the_dashboard_shows_no_more_than_is_free(prod: Template) -> None:
     (dashboard,) = properties(prod, "AWS::CloudWatch::Dashboard")
     shown = {(each.namespace, each.name, *sorted(each.dimensions.items())) for each in metrics_of_dashboard(dashboard)}

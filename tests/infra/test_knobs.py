@@ -686,7 +686,7 @@ def deployed_otherwise() -> Deployment:
     return Deployment(changed(OTHERWISE))
 
 
-ELSEWHERE = {"ntf.tasks", "ntf.cpu", "ntf.memory_mb"}
+ELSEWHERE = {"ntf.tasks", "ntf.most_tasks", "ntf.cpu", "ntf.memory_mb"}
 """In `tests/infra/test_ntf.py`, of an environment with SimpleX."""
 
 

@@ -46,6 +46,7 @@ KNOWN: Mapping[tuple[str, frozenset[str]], set[str]] = {
     },
     ("AWS/ApiGateway", API): {"4xx", "5xx", "Count", "DataProcessed", "IntegrationLatency", "Latency"},
     ("AWS/Firehose", STREAM): {"DeliveryToS3.DataFreshness", "DeliveryToS3.Success", "ThrottledRecords"},
+    ("AWS/NetworkELB", frozenset({"LoadBalancer", "TargetGroup"})): {"HealthyHostCount", "UnHealthyHostCount"},
 }
 """By namespace and dimensions, of the pages that `infra.metrics` names."""
 DECISIONS = {

@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 from aws_cdk import App
 from aws_cdk.assertions import Template
+from pydantic import ValidationError
 
 from clarion.networks import SIMPLEX, STATEMENTS
 from clarion.networks.needs import Function
 from clarion.networks.simplex.needs import NEEDS
 from infra.app import SETTINGS, add_stacks
 from infra.config import EnvironmentConfig
-from infra.environments import PROD
-from ntf.settings import DEFAULT_HEALTH_PORT, DEFAULT_PORT, NtfSettings
+from infra.environments import DEV, PROD
+from infra.ntf import BUSY_PERCENT
+from infra.options import NtfTasks
+from ntf.settings import DEFAULT_HEALTH_PORT, DEFAULT_PORT, NtfBounds, NtfSettings
 from tests.infra.templates import properties
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +41,7 @@ def deployed() -> Mapping[str, Template]:
     return templates(
         networks=(STATEMENTS, SIMPLEX),
         options={SIMPLEX: {"hosts": ["ntf.example.org"], "app": PROD.apps[0].name, "port": PORT}},
-        ntf={"tasks": 3, "cpu": 512, "memory_mb": 1_024},
+        ntf={"tasks": 3, "most_tasks": 7, "cpu": 512, "memory_mb": 1_024},
     )
 
 
@@ -69,10 +72,33 @@ def test_the_task_understands_its_environment(server: Template) -> None:
     assert settings.secrets.keys() == set(NEEDS.secrets)
 
 
-def test_its_tasks_are_as_many_and_as_large_as_the_environment_says(server: Template) -> None:
-    (service,) = properties(server, "AWS::ECS::Service")
+def test_its_tasks_are_as_large_as_the_environment_says(server: Template) -> None:
     (task,) = properties(server, "AWS::ECS::TaskDefinition")
-    assert (service["DesiredCount"], task["Cpu"], task["Memory"]) == (3, "512", "1024")
+    assert (task["Cpu"], task["Memory"]) == ("512", "1024")
+
+
+def test_there_are_more_tasks_while_they_are_busy_within_what_the_environment_says(server: Template) -> None:
+    (service,) = properties(server, "AWS::ECS::Service")
+    (scaled,) = properties(server, "AWS::ApplicationAutoScaling::ScalableTarget")
+    (policy,) = properties(server, "AWS::ApplicationAutoScaling::ScalingPolicy")
+    assert "DesiredCount" not in service, "a deployment would take away those that were added"
+    assert (scaled["MinCapacity"], scaled["MaxCapacity"]) == (3, 7)
+    assert "service/" in json.dumps(scaled["ResourceId"])
+    tracked = policy["TargetTrackingScalingPolicyConfiguration"]
+    assert tracked["PredefinedMetricSpecification"] == {"PredefinedMetricType": "ECSServiceAverageCPUUtilization"}
+
+
+def test_production_has_two_tasks_at_least_and_no_environment_very_many() -> None:
+    for environment in (PROD, DEV):
+        assert environment.ntf
+        assert environment.ntf.most_tasks <= 6
+    assert PROD.ntf
+    assert PROD.ntf.tasks == 2
+    page = " ".join((ROOT / "docs/ntf.md").read_text().split())
+    assert f"in `prod` {PROD.ntf.tasks} to {PROD.ntf.most_tasks}, " in page
+    assert f"by more than {BUSY_PERCENT} %" in page
+    with pytest.raises(ValidationError, match="fewer than tasks"):
+        NtfTasks(tasks=2, most_tasks=1, cpu=256, memory_mb=512)
 
 
 def test_it_is_ingests_image_by_another_command(server: Template) -> None:
@@ -111,8 +137,21 @@ def test_the_balancer_passes_on_tcp_with_the_agents_addresses(server: Template) 
     assert (listener["Protocol"], listener["Port"]) == ("TCP", PORT)
     assert (group["Protocol"], group["Port"]) == ("TCP", DEFAULT_PORT)
     assert attributes["preserve_client_ip.enabled"] == "true"
-    assert attributes["deregistration_delay.connection_termination.enabled"] == "false"
     assert (group["HealthCheckProtocol"], group["HealthCheckPort"]) == ("HTTP", str(DEFAULT_HEALTH_PORT))
+
+
+def test_the_tasks_end_their_connections_themselves_and_sooner_than_the_balancer_forgets_them(server: Template) -> None:
+    """Its own ends would come in the middle of an answer, or to all agents of a busy task at once."""
+    (listener,) = properties(server, "AWS::ElasticLoadBalancingV2::Listener")
+    (group,) = properties(server, "AWS::ElasticLoadBalancingV2::TargetGroup")
+    attributes = {each["Key"]: each["Value"] for each in group["TargetGroupAttributes"]}
+    assert attributes["deregistration_delay.connection_termination.enabled"] == "false"
+    assert attributes["target_health_state.unhealthy.connection_termination.enabled"] == "false"
+    quiet = int(next(each["Value"] for each in listener["ListenerAttributes"] if "idle_timeout" in each["Key"]))
+    bounds = NtfBounds()
+    assert bounds.idle_seconds + bounds.wait_seconds < quiet
+    assert bounds.keepalive_seconds < bounds.idle_seconds
+    assert bounds.last_seconds + bounds.drain_seconds < container(server)["StopTimeout"]
 
 
 def test_the_tasks_are_reached_by_the_balancer_alone(server: Template) -> None:
@@ -123,9 +162,29 @@ def test_the_tasks_are_reached_by_the_balancer_alone(server: Template) -> None:
     assert all("SourceSecurityGroupId" in each for each in ingress)
 
 
-def test_its_alarms_are_there(deployed: Mapping[str, Template]) -> None:
-    alarms = {each["AlarmName"] for each in properties(deployed["stack"], "AWS::CloudWatch::Alarm")}
+def test_its_alarms_are_there_and_in_the_runbook(deployed: Mapping[str, Template], server: Template) -> None:
+    alarms = {each["AlarmName"]: each for each in properties(deployed["stack"], "AWS::CloudWatch::Alarm")}
+    of_balancer = {each["AlarmName"]: each for each in properties(server, "AWS::CloudWatch::Alarm")}
+    entries = {name.removeprefix(PROD.prefix) for name in of_balancer} | {
+        "ntf-missing",
+        "simplex-ntf-commands-failed",
+        "simplex-ntf-connections-refused",
+        "simplex-ntf-handshakes-failed",
+    }
+    assert {"ntf-unhealthy", "ntf-unreachable"} <= entries
     page = (ROOT / "docs/operations.md").read_text()
-    for entry in ("ntf-missing", "simplex-ntf-commands-failed", "simplex-ntf-connections-refused"):
-        assert any(name.endswith(entry) for name in alarms)
+    for entry in entries:
+        alarm = {**alarms, **of_balancer}[f"{PROD.prefix}{entry}"]
+        assert alarm["AlarmDescription"].endswith(f"docs/operations.md#{entry}")
+        assert alarm["AlarmActions"] == alarm["OKActions"]
         assert f"#### `{entry}`" in page
+
+
+def test_the_balancers_alarms_are_of_its_own_targets(server: Template) -> None:
+    alarms = {each["MetricName"]: each for each in properties(server, "AWS::CloudWatch::Alarm")}
+    assert alarms.keys() == {"HealthyHostCount", "UnHealthyHostCount"}
+    for alarm in alarms.values():
+        assert alarm["Namespace"] == "AWS/NetworkELB"
+        assert {each["Name"] for each in alarm["Dimensions"]} == {"LoadBalancer", "TargetGroup"}
+    assert alarms["HealthyHostCount"]["TreatMissingData"] == "breaching"
+    assert alarms["HealthyHostCount"]["Statistic"] == "Minimum"

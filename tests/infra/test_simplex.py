@@ -7,7 +7,7 @@ from aws_cdk.assertions import Template
 from pydantic import ValidationError
 
 from clarion.networks import SIMPLEX, STATEMENTS
-from clarion.networks.simplex.needs import IDENTITY, ITEMS, OF_SOURCE, STORAGE_KEY
+from clarion.networks.simplex.needs import IDENTITY, ITEMS, OF_SOURCE, OF_WORKER, STORAGE_KEY
 from clarion.networks.simplex.settings import LOCAL_OPTIONS, SimplexOptions
 from dispatch.settings import DispatchSettings
 from infra.config import EnvironmentConfig
@@ -45,6 +45,7 @@ def test_its_worker_may_do_exactly_what_it_does(allowed: Mapping[str, Permission
     assert may.pop("sqs:SendMessage") == {"clarion-prod-simplex-commands-dead", "clarion-prod-late-events"}
     assert {action: names for action, names in may.items() if action not in SHARED} == {
         "dynamodb:GetItem": {"clarion-prod-simplex_tokens"},
+        "dynamodb:ConditionCheckItem": {"clarion-prod-simplex_tokens"},
         "dynamodb:BatchGetItem": {"clarion-prod-subscriptions", "clarion-prod-rules"},
         "dynamodb:Query": {"clarion-prod-simplex_queues/index/by_token", "clarion-prod-rules"},
         "dynamodb:UpdateItem": {
@@ -69,15 +70,17 @@ def test_of_the_functions_its_own_channel_alone_reads_the_storage_key(
 ) -> None:
     name = f"clarion-prod-{STORAGE_KEY}"
     readers = {who for who, may in allowed.items() if name in may.get("secretsmanager:GetSecretValue", ())}
-    assert readers - {"ingest"} == {"apns"}
+    assert readers - {"ingest", "ntf"} == {"apns"}
     settings = DispatchSettings.from_environment(variables(template, "apns"))
     assert settings.payload_secrets == {SIMPLEX: name}
     assert not DispatchSettings.from_environment(variables(template, "fcm")).payload_secrets
 
 
-def test_only_its_own_channel_sends_its_worker_outcomes(template: Template, allowed: Mapping[str, Permissions]) -> None:
+def test_only_its_own_channel_and_server_send_its_worker_commands(
+    template: Template, allowed: Mapping[str, Permissions]
+) -> None:
     queue = "clarion-prod-simplex-commands"
-    assert {who for who, may in allowed.items() if queue in may.get("sqs:SendMessage", ())} == {"apns"}
+    assert {who for who, may in allowed.items() if queue in may.get("sqs:SendMessage", ())} == {"apns", "ntf"}
     assert DispatchSettings.from_environment(variables(template, "apns")).command_queues.keys() == {SIMPLEX}
     assert not DispatchSettings.from_environment(variables(template, "fcm")).command_queues
 
@@ -96,7 +99,7 @@ def test_the_storage_key_is_made_and_the_identity_is_not(template: Template) -> 
     assert (made[f"clarion-prod-{STORAGE_KEY}"], made[f"clarion-prod-{IDENTITY}"]) == (True, False)
 
 
-def test_the_index_of_queues_has_what_its_source_needs(template: Template) -> None:
+def test_the_indexes_of_queues_have_what_their_readers_need(template: Template) -> None:
     (table,) = [
         one
         for one in properties(template, "AWS::DynamoDB::GlobalTable")
@@ -105,8 +108,14 @@ def test_the_index_of_queues_has_what_its_source_needs(template: Template) -> No
     projections = {one["IndexName"]: one["Projection"] for one in table["GlobalSecondaryIndexes"]}
     assert projections == {
         "by_bucket": {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(OF_SOURCE)},
-        "by_token": {"ProjectionType": "KEYS_ONLY"},
+        "by_token": {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(OF_WORKER)},
     }
+
+
+def test_its_app_is_one_of_the_environments() -> None:
+    options = {SIMPLEX: {**OPTIONS, "app": "another"}}
+    with pytest.raises(ValidationError, match="has to be one of first"):
+        EnvironmentConfig.model_validate({**dict(PROD), **DEPLOYED, "options": options})
 
 
 @pytest.mark.parametrize("option", LOCAL_OPTIONS)

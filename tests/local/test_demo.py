@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from local.demo import _phone
+from local.demo import _phone, scenes_of
 from local.provider import ReceivedPush
+from local.story import STORY
 
 TOKEN = "ab" * 32
 
@@ -28,3 +29,10 @@ def test_a_push_is_shown_without_its_token(headers: dict[str, str], payload: Any
     assert title in shown.get()
     assert '"message": "sealed"' in shown.get()
     assert TOKEN not in shown.get()
+
+
+def test_scenes_are_chosen_by_a_word_of_their_titles() -> None:
+    assert scenes_of(()) == list(STORY)
+    assert [scene.title.partition(":")[0] for scene in scenes_of(["simplex"])] == ["SimpleX"] * 4
+    with pytest.raises(SystemExit, match="no scene is called so"):
+        scenes_of(["nothing"])

@@ -10,6 +10,8 @@ from cryptography.x509 import load_der_x509_certificate
 
 BLOCK = 512
 SECONDS = 60
+X25519_SPKI = bytes.fromhex("302a300506032b656e032100")
+ED25519_SPKI = bytes.fromhex("302a300506032b6570032100")
 
 
 def string(content: bytes) -> bytes:
@@ -95,8 +97,9 @@ class TlsAgent:
         expected: bytes | None = None,
         version: int = 3,
         receive_bytes: int | None = None,
+        source: str = "127.0.0.1",
     ) -> None:
-        self.socket = _connected(port, context or tls_context(), receive_bytes)
+        self.socket = _connected(port, context or tls_context(), receive_bytes, source)
         try:
             self._introduce(version, expected)
         except BaseException:
@@ -176,14 +179,21 @@ class TlsAgent:
         self.socket.close()
 
 
-def _connected(port: int, context: ssl.SSLContext, receive_bytes: int | None) -> ssl.SSLSocket:
+def _connected(port: int, context: ssl.SSLContext, receive_bytes: int | None, source: str) -> ssl.SSLSocket:
     raw = socket.socket()
     try:
         if receive_bytes:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         raw.settimeout(SECONDS)
+        raw.bind((source, 0))
         raw.connect(("127.0.0.1", port))
         return context.wrap_socket(raw)
     except BaseException:
         raw.close()
         raise
+
+
+def registering(agent: TlsAgent, device: bytes = b"5e" * 32) -> bytes:
+    """TNEW of this device's token, with the agent's key."""
+    owner = ED25519_SPKI + agent.key.public_key().public_bytes_raw()
+    return b"TNEW TAP" + string(device) + string(owner) + string(X25519_SPKI + (b"\x09" + bytes(31)))

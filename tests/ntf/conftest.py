@@ -13,8 +13,7 @@ import pytest
 from clarion.networks.simplex.server_identity import ServerIdentity
 from ntf.session import Service
 from ntf.settings import NtfBounds, NtfSettings
-from ntf.task import NtfTask
-from ntf.wiring import assemble
+from ntf.task import NtfTask, assemble
 from tests.ntf.agent import TlsAgent
 from tests.ntf.handlers import Recording
 
@@ -61,7 +60,7 @@ async def serving(identity: ServerIdentity, handler: Recording, bounds: NtfBound
     finally:
         handler.gate.set()
         await task.server.stop()
-        task.service.executor.close()
+        task.service.replies.close()
 
 
 @pytest.fixture

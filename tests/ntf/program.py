@@ -12,7 +12,7 @@ def main() -> None:
     from clarion.networks.simplex.server_identity import ServerIdentity  # noqa: PLC0415 - OpenSSL reads the variable then
     from ntf.program import log_as_json, serve  # noqa: PLC0415
     from ntf.settings import NtfSettings  # noqa: PLC0415
-    from ntf.wiring import assemble  # noqa: PLC0415
+    from ntf.task import assemble  # noqa: PLC0415
     from tests.ntf.handlers import Recording  # noqa: PLC0415
 
     log_as_json()

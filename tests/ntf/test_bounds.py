@@ -1,9 +1,12 @@
 """What one agent, or one address, may take of a task."""
 
 import asyncio
+import re
 import socket
 import ssl
 from contextlib import suppress
+from itertools import batched
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,7 +16,7 @@ from clarion.metrics import Metric
 from ntf import bounds
 from ntf.bounds import Pace, Peers, TooManyError
 from ntf.settings import NtfBounds
-from tests.ntf.agent import BLOCK, TlsAgent, batch, tls_context
+from tests.ntf.agent import BLOCK, TlsAgent, batch, registering, string, tls_context
 from tests.ntf.conftest import PATIENCE, Connect, Running, Serve
 from tests.ntf.handlers import Recording
 
@@ -98,10 +101,8 @@ async def test_who_sends_no_whole_block_in_time_is_closed(serve: Serve, connect:
 
 
 async def test_who_takes_no_answers_is_closed(serve: Serve, connect: Connect) -> None:
-    many = 1_000_000
-    running = await serve(
-        write_seconds=0.5, blocks_per_second=many, burst=many, peer_blocks_per_second=many, peer_burst=many
-    )
+    paces = dict.fromkeys(("commands_per_second", "peer_commands_per_second", "task_commands_per_second"), 1e6)
+    running = await serve(write_seconds=0.5, burst=1_000_000, peer_burst=1_000_000, **paces)
     agent = await connect(running.port, receive_bytes=4_096)
     await asyncio.to_thread(_send_until_refused, agent)
     await running.until(lambda: running.service.peers.connections == 0)
@@ -115,8 +116,8 @@ def _send_until_refused(agent: TlsAgent) -> None:
             agent.socket.sendall(batch(*[b""] * 240))
 
 
-async def test_who_sends_faster_than_allowed_is_read_later(serve: Serve, connect: Connect) -> None:
-    running = await serve(blocks_per_second=0.001, burst=3, drain_seconds=0.1)
+async def test_who_sends_faster_than_allowed_is_answered_later(serve: Serve, connect: Connect) -> None:
+    running = await serve(commands_per_second=0.001, burst=3, wait_seconds=1e6, drain_seconds=0.1)
     agent = await connect(running.port)
     for number in range(5):
         agent.send(agent.ping(bytes([number])))
@@ -126,8 +127,20 @@ async def test_who_sends_faster_than_allowed_is_read_later(serve: Serve, connect
         await asyncio.to_thread(agent.read_block)
 
 
+@pytest.mark.parametrize("what", ["pings", "nothing that can be read"])
+async def test_a_block_counts_for_as_many_as_it_holds(serve: Serve, connect: Connect, what: str) -> None:
+    running = await serve(commands_per_second=0.001, burst=3, drain_seconds=0.1)
+    agent = await connect(running.port)
+    two = (agent.ping(b"1"), agent.ping(b"2")) if what == "pings" else (b"", b"")
+    assert len(await asyncio.to_thread(agent.ask, *two)) == 2
+    agent.send(*two)
+    assert await asyncio.to_thread(agent.is_closed), "it would have to wait for minutes"
+    assert running.service.counts[Metric.NTF_COMMANDS] == 2
+    assert running.service.counts[Metric.NTF_CONNECTIONS_REFUSED] == 1
+
+
 async def test_connections_of_one_address_share_its_pace(serve: Serve, connect: Connect) -> None:
-    running = await serve(peer_blocks_per_second=0.001, peer_burst=3, drain_seconds=0.1)
+    running = await serve(peer_commands_per_second=0.001, peer_burst=3, wait_seconds=1e6, drain_seconds=0.1)
     agents = [await connect(running.port) for _ in range(4)]
     for agent in agents:
         agent.send(agent.ping(b"c"))
@@ -136,16 +149,64 @@ async def test_connections_of_one_address_share_its_pace(serve: Serve, connect: 
     assert running.service.counts[Metric.NTF_COMMANDS] == 3
 
 
-async def test_one_agents_commands_leave_others_theirs(serve: Serve, connect: Connect) -> None:
-    running = await serve(handler := Recording(), threads=4, requests_at_once=2)
+async def test_who_would_have_to_wait_too_long_is_closed_and_owes_its_address_nothing(
+    serve: Serve, connect: Connect
+) -> None:
+    running = await serve(peer_commands_per_second=0.1, peer_burst=3, wait_seconds=5)
+    greedy, other = await connect(running.port), await connect(running.port)
+    greedy.send(*(greedy.ping(bytes([number])) for number in range(5)))
+    assert await asyncio.to_thread(greedy.is_closed)
+    assert len(await asyncio.to_thread(other.ask, *(other.ping(bytes([number])) for number in range(3)))) == 3
+
+
+@pytest.mark.parametrize("entity", [b"", b"t" * 24], ids=["TNEW", "TRPL"])
+async def test_an_address_registers_so_many_tokens_and_learns_that_it_has_to_wait(
+    serve: Serve, connect: Connect, entity: bytes
+) -> None:
+    running = await serve(handler := Recording(), registrations_at_once=2, registrations_per_hour=0.001)
+    agent, elsewhere = await connect(running.port), await connect(running.port, source="127.0.0.2")
+
+    def registration(of: TlsAgent, name: bytes) -> bytes:
+        command = b"TRPL AP" + string(b"5e" * 32) if entity else registering(of)
+        return of.transmission(command, correlation=name, entity=entity)
+
+    answers = [await asyncio.to_thread(agent.ask, registration(agent, name)) for name in (b"1", b"2", b"3")]
+    assert [answer.content for (answer,) in answers] == [b"OK", b"OK", b"ERR QUOTA"]
+    assert len(handler.begun) == 2
+    assert running.service.counts[Metric.NTF_REGISTRATIONS_REFUSED] == 1
+    checked = agent.transmission(b"TCHK", correlation=b"c", entity=b"e")
+    assert (await asyncio.to_thread(agent.ask, checked))[0].content == b"OK"
+    (other,) = await asyncio.to_thread(elsewhere.ask, registration(elsewhere, b"1"))
+    assert other.content == b"OK"
+
+
+async def test_when_the_task_is_busy_an_address_that_asks_for_little_is_not_behind_one_that_asks_for_much(
+    serve: Serve, connect: Connect
+) -> None:
+    running = await serve(handler := Recording(), blocks_at_once=1)
     handler.gate.clear()
-    loud, other = await connect(running.port), await connect(running.port)
-    loud.send(*(loud.transmission(b"TCHK", correlation=bytes([n]), entity=bytes([n]), signs=True) for n in range(4)))
-    await running.until(lambda: handler.at_work == 2)
-    other.send(other.transmission(b"TCHK", correlation=b"c", entity=b"e"))
-    await running.until(lambda: handler.at_work == 3)
+    crowd = [await connect(running.port, source="127.0.0.2") for _ in range(6)]
+    quiet = await connect(running.port, source="127.0.0.3")
+    for agent in crowd:
+        agent.send(agent.transmission(b"TCHK", correlation=b"crowd", entity=b"e"))
+    await running.until(lambda: running.service.turns.waiting == 5)
+    quiet.send(quiet.transmission(b"TCHK", correlation=b"quiet", entity=b"e"))
+    await running.until(lambda: running.service.turns.waiting == 6)
     handler.gate.set()
-    assert len(await asyncio.to_thread(other.answers, 1)) == 1
+    assert len(await asyncio.to_thread(quiet.answers, 1)) == 1
+    for agent in crowd:
+        await asyncio.to_thread(agent.answers, 1)
+    order = [request.transmission.correlation_id for request in handler.begun]
+    assert order.index(b"quiet") <= 2
+
+
+async def test_an_agent_that_has_gone_without_a_word_is_asked_for_by_tcp(serve: Serve, connect: Connect) -> None:
+    running = await serve(keepalive_seconds=77)
+    await connect(running.port)
+    (session,) = running.task.server.sessions
+    connection = session.channel.socket
+    assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 77
 
 
 @given(
@@ -164,11 +225,13 @@ def test_no_span_holds_more_than_the_burst_and_what_the_pace_adds(
             assert end - start + 1 <= burst + (taken[end] - first) * per_second + 1e-6
 
 
-@given(burst=st.integers(1, 20), extra=st.integers(1, 20))
-def test_who_waits_goes_at_the_pace(burst: int, extra: int) -> None:
-    pace = Pace(2.0, burst)
-    waits = [pace.wait(1_000.0) for _ in range(burst + extra)]
-    assert waits == pytest.approx([0.0] * burst + [number / 2 for number in range(1, extra + 1)])
+@given(burst=st.integers(1, 20), counts=st.lists(st.integers(1, 30), min_size=1, max_size=10))
+def test_who_waits_until_the_last_of_several_may_go_keeps_the_pace(burst: int, counts: list[int]) -> None:
+    pace, gone = Pace(2.0, burst), 0
+    for count in counts:
+        gone += count
+        assert pace.until(1_000.0, count) == pytest.approx(max(0, gone - burst) / 2)
+        pace.spend(1_000.0, count)
 
 
 def test_addresses_of_one_network_of_ipv6_are_one_peer() -> None:
@@ -176,6 +239,12 @@ def test_addresses_of_one_network_of_ipv6_are_one_peer() -> None:
     with peers.connection("2001:db8::1", 1.0), pytest.raises(TooManyError), peers.connection("2001:db8::2", 1.0):
         pass
     with peers.connection("2001:db8:0:1::1", 1.0), peers.connection("::ffff:192.0.2.1", 1.0):
+        pass
+
+
+def test_an_address_of_ipv4_is_the_same_however_it_is_written() -> None:
+    peers = Peers(NtfBounds(connections_per_peer=1))
+    with peers.connection("::ffff:192.0.2.1", 1.0), pytest.raises(TooManyError), peers.connection("192.0.2.1", 1.0):
         pass
 
 
@@ -189,3 +258,36 @@ def test_peers_that_are_away_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
         assert len(peers) == 10
         with peers.connection("192.0.2.1", 1.0) as again:
             assert again is first
+
+
+def test_the_page_has_the_bounds_as_they_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "ntf.md").read_text()
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^\n]+) \|$", page, re.MULTILINE))
+    defaults = NtfBounds()
+    for row, names in {
+        "connections at once": ("connections_per_peer", "connections"),
+        "handshakes at once": ("handshakes_per_peer", "handshakes"),
+        "new connections a second": ("connections_per_second", "connections_per_peer"),
+        "commands a second": (
+            *("commands_per_second", "burst", "peer_commands_per_second", "peer_burst"),
+            *("task_commands_per_second", "task_burst", "handshake_commands"),
+        ),
+        "tokens registered or replaced an hour": ("registrations_per_hour", "registrations_at_once"),
+        "threads that wait for AWS": ("threads",),
+        "time for TLS and both hellos": ("handshake_seconds",),
+        "time until a whole block is there": ("idle_seconds",),
+        "time to take the answers to a block": ("write_seconds",),
+    }.items():
+        stated = [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*\d|\d", rows[row])]
+        assert stated == [getattr(defaults, name) for name in names], row
+    assert rows["blocks that are being answered"].endswith(f"| {defaults.blocks_at_once}")
+
+
+async def test_an_agent_checks_a_whole_batch_of_its_subscriptions_without_a_wait(
+    serve: Serve, connect: Connect
+) -> None:
+    running = await serve(commands_per_second=0.001, peer_commands_per_second=0.001)
+    agent = await connect(running.port)
+    for block in batched(range(150), 4, strict=False):
+        agent.send(*(agent.transmission(b"SCHK", correlation=bytes([n]), entity=bytes([n]) * 24) for n in block))
+    assert len(await asyncio.to_thread(agent.answers, 150)) == 150

@@ -10,24 +10,26 @@ from nacl.public import PrivateKey
 
 from bench.simplex_fuzz import Unauthorized, fuzz, mutated, valid_blocks
 from clarion.networks.simplex.ntf import NtfSession
-from ntf.execution import Executor
+from ntf.block_replies import BlockReplies
 from tests.ntf.agent import TlsAgent, answer_of, transmissions_of
 from tests.ntf.conftest import Connect, Serve
 from tests.ntf.handlers import Recording
 
 MANY = 1_000_000.0
 UNBOUNDED = {
-    "blocks_per_second": MANY,
+    "commands_per_second": MANY,
     "burst": int(MANY),
-    "peer_blocks_per_second": MANY,
+    "peer_commands_per_second": MANY,
     "peer_burst": int(MANY),
+    "task_commands_per_second": MANY,
+    "registrations_at_once": int(MANY),
 }
 
 
 async def test_mutated_blocks_are_answered_by_nothing_but_errors_of_the_protocol_and_leave_nothing() -> None:
-    executor = Executor(Unauthorized(), Counter(), threads=2)
-    found = await fuzz(4_000, 1, executor)
-    executor.close()
+    replies = BlockReplies(Unauthorized(), Counter(), threads=2)
+    found = await fuzz(4_000, 1, replies)
+    replies.close()
     assert b"else" not in found
     assert {b"ERR BLOCK", b"ERR AUTH", b"ERR CMD SYNTAX", b"ERR CMD UNKNOWN", b"ERR SESSION"} <= found.keys()
 

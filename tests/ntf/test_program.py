@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -9,15 +10,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
+from clarion.networks.simplex.addresses import ntf_address
 from clarion.networks.simplex.server_identity import ServerIdentity
 from local.ports import reserved_port
 from tests.ntf.agent import Answer, TlsAgent, tls_context
 
 OPTIONS = json.dumps({"hosts": ["ntf.clarion.example"], "app": "first"})
+PAGE = Path(__file__).parents[2] / "docs" / "ntf.md"
 TLS_1_3 = ssl.TLSVersion.TLSv1_3
 
 
@@ -103,6 +107,16 @@ def test_both_versions_of_tls_are_spoken_by_chacha20_alone(
         assert agent.ask(command) == [Answer(b"c", b"e", b"TKN ACTIVE")]
     finally:
         agent.close()
+
+
+def test_the_probe_of_the_page_shows_the_fingerprint_that_the_address_has(
+    program: Program, identity: ServerIdentity
+) -> None:
+    (command,) = re.findall(r"```bash\n(openssl s_client.*?)```", PAGE.read_text(), re.DOTALL)
+    assert "ntf.example.org:443" in command
+    here = command.replace("ntf.example.org:443", f"127.0.0.1:{program.port}")
+    shown = subprocess.run(["/bin/bash", "-c", here], capture_output=True, text=True, check=True, timeout=120).stdout
+    assert ntf_address(identity.fingerprint, ["ntf.example.org"]) == f"ntf://{shown.strip()}@ntf.example.org"
 
 
 def test_an_agent_that_offers_x448_first_is_asked_for_x25519(program: Program) -> None:

@@ -11,14 +11,10 @@ from clarion.networks.simplex.needs import IDENTITY, STORAGE_KEY
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.secrets import SecretError
 from ntf.settings import NtfSettings
-from ntf.task import NtfTask
-from ntf.wiring import wire
-from tests.ntf.agent import TlsAgent, split_string, string
+from ntf.task import NtfTask, wire
+from tests.ntf.agent import X25519_SPKI, registering, split_string
 from tests.ntf.conftest import Connect
-from tests.simplex import DEVICE, Stage, staged
-
-X25519_SPKI = bytes.fromhex("302a300506032b656e032100")
-ED25519_SPKI = bytes.fromhex("302a300506032b6570032100")
+from tests.simplex import Stage, staged
 
 
 @pytest.fixture
@@ -54,12 +50,7 @@ async def task(settings: NtfSettings, identity: ServerIdentity) -> AsyncIterator
     made = wire(settings)
     yield made
     await made.server.stop()
-    made.service.executor.close()
-
-
-def registering(agent: TlsAgent) -> bytes:
-    owner = ED25519_SPKI + agent.key.public_key().public_bytes_raw()
-    return b"TNEW TAP" + string(DEVICE) + string(owner) + string(X25519_SPKI + (b"\x09" + bytes(31)))
+    made.service.replies.close()
 
 
 async def test_an_agent_registers_a_token_and_asks_for_its_status(

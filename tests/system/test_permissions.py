@@ -39,6 +39,8 @@ from infra.networks import function_name, functions_of
 from local.device import Device, topic_of
 from local.notifications import CallRefused
 from local.simplex.agent_state import TokenStep
+from local.simplex.client import SimplexClient
+from local.simplex.ntf_commands import NtfConversation
 from local.simplex_story import simplex_user
 from local.system import System, whole_lines
 from local.walletconnect.account import EthereumAccount
@@ -70,6 +72,8 @@ TRESPASSER = "trespasser"
 
 OF_NETWORKS = [function_name(name, each) for name in EMULATOR.networks for each, _ in functions_of(name)]
 """The networks' own functions."""
+TASKS = ("ntf",)
+"""Those of a network, beside ingest's."""
 BY_LAMBDA = {
     "sqs:ReceiveMessage": "Lambda polls the function's queue as the function",
     "sqs:DeleteMessage": "so does it acknowledge",
@@ -145,6 +149,9 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
     Call(
         "pages", "dynamodb:UpdateItem", f"{PROD.prefix}simplex_items"
     ): "a queue has one follower, never a crowd; but it is match's code, which records what it has pushed",
+    Call(
+        "ntf", "dynamodb:ConditionCheckItem", f"{PROD.prefix}simplex_tokens"
+    ): "a queue is taken over from a token that is gone or dead: the commands' own tests have it",
     Call("api", "dynamodb:PutItem", f"{PROD.prefix}wake_ups"): "a client asks to be woken: the API's own tests do",
     **{
         Call(
@@ -179,7 +186,7 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         Call(
             component, "sqs:SendMessage", f"{PROD.prefix}late-events"
         ): "Firehose takes what it gets; the refusals of test_late_events.py are for one of each way"
-        for component in ("pages", *CHANNELS, "cleanup", "schedule", "api", *OF_NETWORKS)
+        for component in ("pages", *CHANNELS, "cleanup", "schedule", "api", *OF_NETWORKS, *TASKS)
         if component != Channel.APNS
     },
     **{
@@ -360,7 +367,7 @@ async def use_walletconnect(system: System) -> None:
 
 
 async def use_simplex(system: System) -> None:
-    """With a token that dies, is verified again and is deleted; and its worker with what is no command."""
+    """With a token that dies, is verified again, woken and deleted; and its worker with what is no command."""
     url, send = system.queue_urls["simplex-commands"], system.client("sqs").send_message
 
     async def command(content: SimplexCommand) -> None:
@@ -382,6 +389,10 @@ async def use_simplex(system: System) -> None:
         await until_asked(system, Call("simplex-worker", "dynamodb:PutItem", f"{PROD.prefix}rules"), WAIT_S)
         await user.send(queue)
         await user.read(await user.notified_of(queue))
+        async with await SimplexClient.of_ntf(user.address) as client:
+            conversation = NtfConversation(client, user.agent.token)
+            await conversation.set_interval(20)
+            await conversation.unsubscribe(queue)
         await user.agent.delete_token()
         await command(TokenDeleted(token_id=token_id))
     await asyncio.to_thread(send, QueueUrl=url, MessageBody="{}")
@@ -538,7 +549,7 @@ def as_call(system: System, role: str, action: str, resource: str) -> Call | Non
     return Call(component, action, name.replace(EMULATOR.prefix, PROD.prefix))
 
 
-@pytest.mark.parametrize("component", [*USED, *OF_NETWORKS])
+@pytest.mark.parametrize("component", [*USED, *OF_NETWORKS, *TASKS])
 async def test_a_component_asks_for_nothing_that_it_is_not_granted(
     calls: set[Call], granted: Mapping[str, Permissions], component: str
 ) -> None:
@@ -550,7 +561,7 @@ async def test_a_component_asks_for_nothing_that_it_is_not_granted(
 
 
 @pytest.mark.usefixtures("whole")
-@pytest.mark.parametrize("component", [*USED, *OF_NETWORKS])
+@pytest.mark.parametrize("component", [*USED, *OF_NETWORKS, *TASKS])
 async def test_a_component_is_granted_nothing_that_it_does_not_ask_for(
     calls: set[Call], granted: Mapping[str, Permissions], component: str
 ) -> None:

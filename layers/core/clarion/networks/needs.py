@@ -138,12 +138,14 @@ class NetworkOptions(NamedTuple):
     """What a deployment has to say of a network, by the context's option that is called as the network is.
 
     `api_domain` is the member that names the API's own domain, if there is one: under it others reach the network's routes.
+    `app` is the member that names one of the environment's apps, if there is one; APNs has to reach it.
     Those of its fields that are `local` may be set where everything is on one machine, and nowhere else.
     """
 
     model: type[BaseModel]
     example: Mapping[str, Any]
     api_domain: str | None = None
+    app: str | None = None
     local: tuple[str, ...] = ()
 
 

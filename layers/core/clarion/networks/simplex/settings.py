@@ -13,8 +13,8 @@ type NtfHost = Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0
 class SimplexOptions(BaseModel):
     """`hosts` are the server's public names, first the one that clients are given; it is reached there at `port`.
 
-    Tokens of Apple are of the configured app called `app`. With `test_provider`, those of a test's stand-in are of it
-    as well. With `allow_loopback`, SMP servers may have an address of this machine's own.
+    Tokens of Apple are of the configured app called `app`. With `sandbox_provider`, those of Apple's sandbox are of it as well,
+    where its key, or one of its own for the sandbox, has to be good. With `test_provider`, those of a test's stand-in are. With `allow_loopback`, SMP servers may have an address of this machine's own.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -22,6 +22,7 @@ class SimplexOptions(BaseModel):
     hosts: Annotated[tuple[NtfHost, ...], Field(min_length=1)]
     app: str
     port: Annotated[int, Field(gt=0, le=0xFFFF)] = NTF_PORT
+    sandbox_provider: bool = False
     test_provider: bool = False
     allow_loopback: bool = False
 

@@ -8,7 +8,8 @@ from typing import Protocol
 from clarion.metrics import Metric
 from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import PONG, NtfReply, NtfRequest, refusal
-from clarion.networks.simplex.ntf_commands import PlainCommand, SubscribeQueue
+from clarion.networks.simplex.ntf_commands import PlainCommand, RegisterToken, ReplaceToken, SubscribeQueue
+from ntf.bounds import Peer
 from ntf.counts import Counts
 
 _FAILED = frozenset({refusal(ErrorType.STORE), refusal(ErrorType.INTERNAL)})
@@ -19,7 +20,7 @@ class CommandHandler(Protocol):
         """The content of the reply. Called by several threads at once; raises nothing."""
 
 
-class Executor:
+class BlockReplies:
     """One for the whole task: it bounds how many commands wait for AWS at once."""
 
     def __init__(self, handler: CommandHandler, counts: Counts, *, threads: int) -> None:
@@ -27,15 +28,13 @@ class Executor:
         self._counts = counts
         self._pool = ThreadPoolExecutor(threads, "command")
 
-    async def replies(self, block: Sequence[NtfRequest | NtfReply], at_once: int) -> Sequence[NtfReply]:
-        """In the order of the requests."""
+    async def of(self, block: Sequence[NtfRequest | NtfReply], peer: Peer) -> Sequence[NtfReply]:
+        """In the order of the requests, which `peer` has sent."""
         replies: dict[int, NtfReply] = {}
-        several = asyncio.Semaphore(at_once)
 
         async def answer(numbers: Sequence[int]) -> None:
-            async with several:
-                for number in numbers:
-                    replies[number] = await self._reply(block[number])
+            for number in numbers:
+                replies[number] = await self._reply(block[number], peer)
 
         async with asyncio.TaskGroup() as tasks:
             for numbers in _by_entity(block):
@@ -45,13 +44,17 @@ class Executor:
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    async def _reply(self, request: NtfRequest | NtfReply) -> NtfReply:
+    async def _reply(self, request: NtfRequest | NtfReply, peer: Peer) -> NtfReply:
         self._counts[Metric.NTF_COMMANDS] += 1
         if isinstance(request, NtfReply):
             return request
         if request.command is PlainCommand.PING:
             return request.reply(PONG)
-        content = await asyncio.get_running_loop().run_in_executor(self._pool, self._handler.execute, request)
+        loop = asyncio.get_running_loop()
+        if isinstance(request.command, RegisterToken | ReplaceToken) and not peer.registering.take(loop.time()):
+            self._counts[Metric.NTF_REGISTRATIONS_REFUSED] += 1
+            return request.reply(refusal(ErrorType.QUOTA))
+        content = await loop.run_in_executor(self._pool, self._handler.execute, request)
         self._counts[Metric.NTF_COMMANDS_FAILED] += content in _FAILED
         return request.reply(content)
 
