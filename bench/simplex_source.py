@@ -41,8 +41,10 @@ from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.standby import Standby
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.sources.feed import Feed
-from ingest.sources.simplex.bucket import watched
+from ingest.sources.simplex.places import Places
 from ingest.sources.simplex.reaching import Reaching
+from ingest.sources.simplex.room import Room
+from ingest.sources.simplex.rows import watched
 from ingest.sources.simplex.server import FollowedServer, ServerSurroundings
 from ingest.sources.simplex.session import SmpTimes
 from ingest.sources.simplex.source import SOURCE_SPEC, opener
@@ -90,7 +92,9 @@ def followed(row: FollowedQueue, take: Take) -> FollowedServer:
 
     surroundings = ServerSurroundings(
         reaching=Reaching(client_context(), loopback=True),
-        connections=asyncio.Semaphore(1),
+        places=Places(),
+        room=Room(),
+        reading=asyncio.Semaphore(1),
         take=take,
         open_key=opener(_STORAGE_KEY),
         times=SmpTimes(),

@@ -20,7 +20,7 @@ from clarion.networks.simplex.bounds import QUEUES_OF_TOKEN, SERVERS_OF_TOKEN
 from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import OK, NtfRequest, queue_status, queue_subscribed
 from clarion.networks.simplex.ntf_commands import NtfRefusal, SubscribeQueue
-from clarion.networks.simplex.queues import ENDED, FOLLOWED, FollowedQueue, bucket_of, ending
+from clarion.networks.simplex.queues import ENDED, FOLLOWED, NEWS, FollowedQueue, ending
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.networks.simplex.statuses import QueueStatus, TokenStatus
 from clarion.networks.simplex.storage_key import ID_BYTES
@@ -81,7 +81,8 @@ def _subscribed(store: NtfStore, found: FollowedQueue, token: StoredToken, comma
         raise NtfRefusal(ErrorType.AUTH)
     if found.status in FOLLOWED:
         return True
-    actions = (FollowedQueue.status.set(QueueStatus.NEW.value), FollowedQueue.changed_at.set(store.clock()))
+    changed_at = FollowedQueue.changed_at.set(store.clock())
+    actions = (FollowedQueue.status.set(QueueStatus.NEW.value), FollowedQueue.bucket.set(NEWS), changed_at)
     same = (FollowedQueue.token_id == token.token_id) & (FollowedQueue.changed_at == found.changed_at)
     return update_if(found, *actions, condition=same)
 
@@ -127,7 +128,7 @@ def _row(store: NtfStore, token: StoredToken, command: SubscribeQueue) -> Follow
         notifier_key=store.key.seal(command.notifier_key, key),
         token_id=token.token_id,
         status=QueueStatus.NEW.value,
-        bucket=bucket_of(command.queue.server),
+        bucket=NEWS,
         changed_at=store.clock(),
         ttl=token.ttl,
     )

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from clarion.clock import now_ms
 from clarion.networks import SIMPLEX, network
 from clarion.networks.simplex.needs import STORAGE_KEY
-from clarion.networks.simplex.queues import FollowedQueue, bucket_of, queue_of
+from clarion.networks.simplex.queues import NEWS, FollowedQueue, queue_of
 from clarion.networks.simplex.rules import queue_key
 from clarion.networks.simplex.storage_key import StorageKey
 from clarion.secrets import SharedSecret
@@ -54,7 +54,7 @@ def add_row(
         notifier_key=STORED_BY.seal(der, of_queue),
         token_id="ab" * 24,
         status=status,
-        bucket=bucket_of(queue.server),
+        bucket=NEWS,
         changed_at=now_ms(),
     )
     row.save()
@@ -126,5 +126,6 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     of_server = "ingest.sources.simplex.server"
     for pause in ("FIRST_PAUSE", "LONGEST_PAUSE", "LONGEST_UNPROVEN_PAUSE"):
         monkeypatch.setattr(f"{of_server}.{pause}", 0.05)
-    monkeypatch.setattr("ingest.sources.simplex.bucket.POLL_SECONDS", 0.05)
-    monkeypatch.setattr("ingest.sources.simplex.source._ENDED_SECONDS", 0.1)
+    monkeypatch.setattr("ingest.sources.simplex.bucket.EMPTY_SECONDS", 0.1)
+    monkeypatch.setattr("ingest.sources.simplex.news.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("ingest.sources.simplex.news.ENDED_SECONDS", 0.1)

@@ -86,11 +86,13 @@ class SmpSession:
 
     async def converse(self) -> None:
         """Until it ends, raising `SourceFault`."""
-        self._queues.subscribe_anew()
+        self._queues.begin()
         try:
             await run_together(self._read(), self._subscribe(), self._watch())
         except OSError as error:
             raise SourceLost(type(error).__name__) from None
+        finally:
+            self._queues.end()
 
     async def _subscribe(self) -> None:
         while True:

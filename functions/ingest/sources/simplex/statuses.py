@@ -1,7 +1,7 @@
 """Writes what has become of queues into their rows: the newest status of each, and only where it is another.
 
-END ──is the queue's part still ours?──┬─ yes ──▶ written: another notifier has subscribed to it
-                                       └─ no ───▶ forgotten: another task of ours has
+END ──is its bucket still this task's?──┬─ yes ──▶ written: another notifier has subscribed to it
+                                        └─ no ───▶ forgotten: another task of ours has
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS, describe
-from clarion.networks.simplex.queues import FollowedQueue
+from clarion.networks.simplex.queues import FollowedQueue, bucket_of
 from clarion.networks.simplex.statuses import QueueStatus
 from clarion.tables import update_if
 from ingest.sources.simplex.queues import WatchedQueue
@@ -81,7 +81,7 @@ class StatusWriter:
 
 
 def _update(queue: WatchedQueue, status: str) -> None:
-    """Unless an agent has asked for the queue anew, or given it up."""
-    row = FollowedQueue(queue.key)
+    """Unless an agent has asked for the queue anew, or given it up. It is no news from then on."""
     same = (FollowedQueue.token_id == queue.token_id) & (FollowedQueue.changed_at == queue.changed_at)
-    update_if(row, FollowedQueue.status.set(status), condition=same)
+    changes = FollowedQueue.status.set(status), FollowedQueue.bucket.set(bucket_of(queue.server))
+    update_if(FollowedQueue(queue.key), *changes, condition=same)
