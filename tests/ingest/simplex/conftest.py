@@ -1,7 +1,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -41,7 +41,12 @@ def key_of_row(server: SmpTestServer, notifier_id: bytes) -> bytes:
 
 
 def add_row(
-    server: SmpTestServer, notifier_id: bytes, key: Ed25519PrivateKey, *hosts: str, status: str = "NEW"
+    server: SmpTestServer,
+    notifier_id: bytes,
+    key: Ed25519PrivateKey,
+    *hosts: str,
+    status: str = "NEW",
+    token: str = "ab" * 24,
 ) -> FollowedQueue:
     """What the NTF server writes for an agent's SNEW."""
     raw = encoded(server, notifier_id, *hosts)
@@ -52,7 +57,7 @@ def add_row(
         of_queue,
         queue=raw,
         notifier_key=STORED_BY.seal(der, of_queue),
-        token_id="ab" * 24,
+        token_id=token,
         status=status,
         bucket=NEWS,
         changed_at=now_ms(),
@@ -61,10 +66,10 @@ def add_row(
     return row
 
 
-def add_queue(server: SmpTestServer, *hosts: str, status: str = "NEW") -> bytes:
+def add_queue(server: SmpTestServer, *hosts: str, status: str = "NEW", token: str = "ab" * 24) -> bytes:
     """One that the server has, and that is to be followed: its notifier's id."""
     notifier_id, key = server.add_queue()
-    add_row(server, notifier_id, key, *hosts, status=status)
+    add_row(server, notifier_id, key, *hosts, status=status, token=token)
     return notifier_id
 
 
@@ -103,6 +108,13 @@ def queues(aws: None, sdk: AwsClients) -> None:
 async def smp(tmp_path: Path) -> AsyncIterator[SmpTestServer]:
     async with SmpTestServer(tmp_path) as honest:
         yield honest
+
+
+@pytest.fixture
+async def more_smp(tmp_path: Path) -> AsyncIterator[list[SmpTestServer]]:
+    """Three others."""
+    async with AsyncExitStack() as servers:
+        yield [await servers.enter_async_context(SmpTestServer(tmp_path)) for _ in range(3)]
 
 
 @pytest.fixture
