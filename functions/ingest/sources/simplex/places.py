@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-MOST_PROVEN, MOST_UNPROVEN = 600, 200
-"""Connections of a task: docs/scale.md has what they take."""
+MOST_PROVEN, MOST_UNPROVEN = 500, 150
+"""Connections of a task, of some 85 KB each."""
 TURN_SECONDS = 60.0
 """Of an unproven server that is connected, to accept a subscription."""
 STAY_SECONDS = 600.0

@@ -3,8 +3,8 @@
 The sizes are measured, by `make bench-simplex-source`.
 """
 
-MOST_BYTES = 96 * 1024 * 1024
-QUEUE_BYTES, SERVER_BYTES = 800, 8_192
+MOST_BYTES = 64 * 1024 * 1024
+QUEUE_BYTES, SERVER_BYTES = 600, 8_192
 """Of one in memory, at most: a queue of a token of its own; a server without a connection."""
 
 
