@@ -139,15 +139,21 @@ async def test_queues_beyond_the_room_are_counted_and_followed_when_there_is_roo
     assert room.take(SERVER_BYTES + 3 * QUEUE_BYTES), "all was given back"
 
 
-async def test_that_none_of_several_servers_is_reached_is_measured(
-    smp: SmpTestServer, more_smp: list[SmpTestServer], running: Run, smp_settings: MakeSmpSettings
+@pytest.mark.parametrize(("status", "alarming"), [("ACTIVE", 1), ("NEW", 0)])
+async def test_that_none_of_several_servers_is_reached_is_measured_if_they_have_been_there(
+    status: str,
+    alarming: int,
+    smp: SmpTestServer,
+    more_smp: list[SmpTestServer],
+    running: Run,
+    smp_settings: MakeSmpSettings,
 ) -> None:
     for server in more_smp:
-        add_queue(server)
+        add_queue(server, status=status)
         await server.stop()
     async with running(smp_settings()) as task:
         await gauge_becomes(task, Metric.SMP_SERVERS_UNREACHED, 3)
-        assert task.gauges()[Metric.SMP_NONE_REACHED] == 1
+        assert task.gauges()[Metric.SMP_NONE_REACHED] == alarming
         add_queue(smp)
         await gauge_becomes(task, Metric.SMP_SERVERS_REACHED, 1)
         assert task.gauges()[Metric.SMP_NONE_REACHED] == 0

@@ -83,16 +83,21 @@ class FollowedServer:
         self._connection: SmpConnection | None = None
         self._leaving = False
         self._away: asyncio.TimerHandle | None = None
-        self._is_away = False
+        self._is_away = self._is_lost = False
 
     @property
     def connected(self) -> bool:
         return self._connection is not None
 
     @property
+    def known(self) -> bool:
+        """Whether it has ever accepted a subscription, as far as this task knows."""
+        return self._accepted_at > float("-inf")
+
+    @property
     def proven(self) -> bool:
-        """Whether it has accepted a subscription lately."""
-        return self._has_accepted_for(PROVEN_SECONDS)
+        """Whether it has accepted a subscription lately, and can be found."""
+        return self._has_accepted_for(PROVEN_SECONDS) and not self._is_lost
 
     @property
     def tokens(self) -> int:
@@ -102,7 +107,7 @@ class FollowedServer:
         self._needed.set()
 
     def add(self, queue: WatchedQueue) -> None:
-        if queue.status in _ACCEPTED and self._accepted_at == float("-inf"):
+        if queue.status in _ACCEPTED and not self.known:
             self._accepted_at = time.monotonic()
         queue.server = self.address
         self.queues.add(queue)
@@ -139,20 +144,16 @@ class FollowedServer:
         try:
             await (places.proven if proven else places.unproven).take(self)
             await self._converse(proven=proven)
-        except Unresolved as fault:
-            self._accepted_at = float("-inf")  # it must not hold up again who can be found
-            self._note_lost(fault)
         except SourceFault as fault:
-            self._note_lost(fault)
+            # A name that nobody resolves must not again hold up those that can be found.
+            self._is_lost = isinstance(fault, Unresolved)
+            log.info("SMP server lost", extra={"node": self.address.hosts[0], "reason": str(fault)})
         except Exception as error:  # noqa: BLE001 - a bug must stop no other server
             self._surroundings.counts[Metric.INTERNAL_ERRORS] += 1
             log.error("internal error", extra={"errors": traces(error)})  # noqa: TRY400 - its text may quote secrets
         finally:
             places.proven.give_back(self)
             places.unproven.give_back(self)
-
-    def _note_lost(self, fault: SourceFault) -> None:
-        log.info("SMP server lost", extra={"node": self.address.hosts[0], "reason": str(fault)})
 
     async def _converse(self, *, proven: bool) -> None:
         around, began = self._surroundings, time.monotonic()

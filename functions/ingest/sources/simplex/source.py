@@ -5,7 +5,6 @@ another task should have it, or this one ends: its servers are left ──▶ al
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import boto3
@@ -39,7 +38,7 @@ from ingest.sources.simplex.tls import client_context
 
 TIMES = SmpTimes()
 SEVERAL = 3
-"""Servers, of which at least one should be there."""
+"""Servers that have been there, of which one at least should be."""
 _RETRY_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
@@ -80,11 +79,13 @@ class SmpServers:
 
     @property
     def gauges(self) -> Mapping[Metric, int]:
-        servers = Counter(server.connected for bucket in self._buckets.values() for server in bucket.servers)
-        none_reached = servers[False] >= SEVERAL and not servers[True]
+        servers = [server for bucket in self._buckets.values() for server in bucket.servers]
+        reached = sum(server.connected for server in servers)
+        # Who names servers that never were there raises no alarm.
+        none_reached = not reached and sum(server.known for server in servers) >= SEVERAL
         return {
-            Metric.SMP_SERVERS_REACHED: servers[True],
-            Metric.SMP_SERVERS_UNREACHED: servers[False],
+            Metric.SMP_SERVERS_REACHED: reached,
+            Metric.SMP_SERVERS_UNREACHED: len(servers) - reached,
             Metric.SMP_NONE_REACHED: int(none_reached),
             Metric.SMP_QUEUES_BEYOND: sum(bucket.beyond for bucket in self._buckets.values()),
         }

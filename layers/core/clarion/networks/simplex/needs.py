@@ -68,6 +68,9 @@ NEEDS = Needs(
     alarms=(
         AlarmNeed("ntf_commands_failed", 10, "The NTF server did not execute what SimpleX's agents asked for", "ntf"),
         AlarmNeed("ntf_connections_refused", 100, "The NTF server has sent SimpleX's agents away", "ntf"),
+        # A task reports thirty times in five minutes.
+        AlarmNeed("smp_none_reached", 25, "A task of ingest reaches none of several SMP servers", "ingest"),
+        AlarmNeed("smp_queues_beyond", 1, "A task of ingest has no room for all queues of SimpleX", "ingest"),
     ),
     worker="simplex.worker.handler",
     commanded_by=(Commander.OUTCOME,),
