@@ -1,11 +1,12 @@
 """The ingest task follows SMP servers."""
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
 from clarion.clock import now_ms
-from clarion.networks.simplex.queues import ENDED, FollowedQueue
+from clarion.networks.simplex.queues import BUCKETS, ENDED, FollowedQueue
 from clarion.tables import PartLease
 from ingest.lease.parts import FREE
 from ingest.sources.simplex.source import SmpServers
@@ -197,30 +198,53 @@ def held(task: Task) -> frozenset[str]:
     return frozenset(part for source in task.sources if isinstance(source, SmpServers) for part in source.parts.mine)
 
 
-async def test_two_tasks_share_the_servers_and_hand_over_without_a_loss_or_an_end(
-    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, received: ReceivedQueue
+async def divide(*tasks: Task) -> None:
+    """Wait until each bucket is one task's, and each task has some."""
+    while not all(map(held, tasks)) or sum(len(held(task)) for task in tasks) != BUCKETS:
+        await asyncio.sleep(0.02)
+
+
+def held_of(task: Task, queues: Mapping[SmpTestServer, bytes]) -> set[str]:
+    """The parts of these queues that it follows."""
+    return {part_of(server, queue) for server, queue in queues.items()} & held(task)
+
+
+async def test_two_tasks_share_the_servers_and_hand_over_during_traffic_without_a_loss_or_an_end(
+    smp: SmpTestServer,
+    more_smp: list[SmpTestServer],
+    running: Run,
+    smp_settings: MakeSmpSettings,
+    received: ReceivedQueue,
 ) -> None:
-    queue, sent = add_queue(smp), list[bytes]()
+    queues, sent, handed_over = {server: add_queue(server) for server in (smp, *more_smp)}, list[bytes](), False
 
     async def send_forever() -> None:
         while True:
-            sent.extend(smp.notify(queue))
-            await asyncio.sleep(0.01)
+            for server, queue in queues.items():
+                sent.extend(server.notify(queue))
+            await asyncio.sleep(0.02)
+
+    async def subscribed() -> None:
+        for server, queue in queues.items():
+            await server.subscribes(queue)
 
     async with running(smp_settings()) as first:
-        await smp.subscribes(queue)
+        for server, queue in queues.items():
+            await becomes(server, queue, "ACTIVE")
         sending = asyncio.create_task(send_forever())
-        async with running(smp_settings()) as second:
-            while len(held(first) | held(second)) != 16 or not held(second) or held(first) & held(second):
-                await asyncio.sleep(0.02)
-            await smp.subscribes(queue)
-        while len(held(first)) != 16:
-            await asyncio.sleep(0.02)
-        await smp.subscribes(queue)
+        while not handed_over:  # a second task may be due none of these few
+            async with running(smp_settings()) as second:
+                await divide(first, second)
+                await subscribed()
+                handed_over = bool(held_of(second, queues))
+            await divide(first)
+            await subscribed()
         sending.cancel()
         await forwards(received, sent)
-    assert not smp.ended
-    assert status_of(smp, queue) == "ACTIVE"
+    assert len(nonces(received)) == len(sent), "each once"
+    for server, queue in queues.items():
+        assert not server.ended
+        assert status_of(server, queue) == "ACTIVE"
 
 
 async def test_an_end_that_another_task_has_caused_is_not_taken_for_the_agents(

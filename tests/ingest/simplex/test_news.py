@@ -13,6 +13,7 @@ from ingest.sources.simplex import news
 from tests.ingest.conftest import Run
 from tests.ingest.simplex.conftest import MakeSmpSettings, add_queue, becomes, encoded, key_of_row
 from tests.ingest.simplex.smp_server import SmpTestServer
+from tests.stalls import Stalls
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -20,18 +21,6 @@ SUBSCRIPTIONS = 40
 MOST_SECONDS = 2.0
 POLL_SECONDS = news.POLL_SECONDS
 """As it is deployed: the fixtures have others."""
-
-
-class Stalls:
-    """How long this process was kept from what it had to do: of no concern to whom it is measured for."""
-
-    largest = 0.0
-
-    async def watch(self) -> None:
-        while True:
-            before = time.monotonic()
-            await asyncio.sleep(0.01)
-            self.largest = max(self.largest, time.monotonic() - before - 0.01)
 
 
 def bucket_in_table(server: SmpTestServer, queue: bytes) -> int:
@@ -46,7 +35,7 @@ async def test_a_new_queue_is_subscribed_to_within_two_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(news, "POLL_SECONDS", POLL_SECONDS)
-    servers, stalls, delays = [smp, *more_smp], Stalls(), list[float]()
+    servers, delays = [smp, *more_smp], list[float]()
     dice = random.Random(22)
 
     async def subscribe(server: SmpTestServer) -> None:
@@ -59,9 +48,8 @@ async def test_a_new_queue_is_subscribed_to_within_two_seconds(
     async with running(smp_settings()) as task:
         while not task.is_ready:
             await asyncio.sleep(0.02)
-        watching = asyncio.create_task(stalls.watch())
-        await asyncio.gather(*(subscribe(servers[number % 4]) for number in range(SUBSCRIPTIONS)))
-        watching.cancel()
+        async with Stalls.watched() as stalls:
+            await asyncio.gather(*(subscribe(servers[number % 4]) for number in range(SUBSCRIPTIONS)))
     print(f"SNEW to NSUB: {max(delays):.2f} s at most, stalled for {stalls.largest:.2f} s")  # noqa: T201 - the measure
     assert max(delays) < MOST_SECONDS + 5 * stalls.largest
 
