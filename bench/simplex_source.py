@@ -50,9 +50,9 @@ from ingest.memory.seen import SeenEnvelopes
 from ingest.memory.standby import Standby
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.sources.feed import Feed
+from ingest.sources.simplex.connector import Connector
 from ingest.sources.simplex.places import Places
 from ingest.sources.simplex.queues import ServerQueues, WatchedQueue
-from ingest.sources.simplex.reaching import Reaching
 from ingest.sources.simplex.room import Room
 from ingest.sources.simplex.rows import watched
 from ingest.sources.simplex.server import FollowedServer, ServerSurroundings
@@ -99,7 +99,7 @@ def row_of(server: bytes, notifier_id: bytes, key: Ed25519PrivateKey) -> Followe
 def around(take: Take) -> ServerSurroundings:
     """As a task's servers share it."""
     return ServerSurroundings(
-        reaching=Reaching(client_context(), loopback=True),
+        connector=Connector(client_context(), loopback=True),
         places=Places(),
         room=Room(),
         reading=asyncio.Semaphore(1),

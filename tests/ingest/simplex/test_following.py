@@ -179,7 +179,7 @@ async def test_a_task_that_ends_leaves_in_good_order_and_the_next_one_misses_not
     async with running(smp_settings()):
         await smp.subscribes(queue)
         sent += smp.notify(*[queue] * 100)
-    assert PartLease.get(part_of(smp, queue)).holder == FREE
+    assert PartLease.get(lease_of(smp, queue)).holder == FREE
     await smp.until(lambda: not smp.clients)
     sent += smp.notify(*[queue] * 100)
     async with running(smp_settings()):
@@ -189,13 +189,13 @@ async def test_a_task_that_ends_leaves_in_good_order_and_the_next_one_misses_not
     assert status_of(smp, queue) == "ACTIVE"
 
 
-def part_of(server: SmpTestServer, notifier_id: bytes) -> str:
+def lease_of(server: SmpTestServer, notifier_id: bytes) -> str:
     return f"simplex/{int(FollowedQueue.get(key_of_row(server, notifier_id)).bucket)}"
 
 
 def held(task: Task) -> frozenset[str]:
-    """The parts of the buckets that it follows."""
-    return frozenset(part for source in task.sources if isinstance(source, SmpServers) for part in source.parts.mine)
+    """The buckets that it follows, by the names of their leases."""
+    return frozenset(name for source in task.sources if isinstance(source, SmpServers) for name in source.leases.mine)
 
 
 async def divide(*tasks: Task) -> None:
@@ -205,8 +205,8 @@ async def divide(*tasks: Task) -> None:
 
 
 def held_of(task: Task, queues: Mapping[SmpTestServer, bytes]) -> set[str]:
-    """The parts of these queues that it follows."""
-    return {part_of(server, queue) for server, queue in queues.items()} & held(task)
+    """Those of these queues."""
+    return {lease_of(server, queue) for server, queue in queues.items()} & held(task)
 
 
 async def test_two_tasks_share_the_servers_and_hand_over_during_traffic_without_a_loss_or_an_end(
@@ -250,11 +250,11 @@ async def test_two_tasks_share_the_servers_and_hand_over_during_traffic_without_
 async def test_an_end_that_another_task_has_caused_is_not_taken_for_the_agents(
     smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings
 ) -> None:
-    """It took this one for dead, and the bucket's part with it."""
+    """It took this one for dead, and the bucket with it."""
     queue = add_queue(smp)
     async with running(smp_settings()) as task:
         await becomes(smp, queue, "ACTIVE")
-        name = part_of(smp, queue)
+        name = lease_of(smp, queue)
         PartLease(name, holder="another", version=1).save()
         smp.take_away(queue)
         while name in held(task):

@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from clarion.networks.simplex.addresses import SmpServer
 from clarion.networks.simplex.queues import queue_of
 from ingest.sources import SourceFault, SourceLost
-from ingest.sources.simplex import reaching
-from ingest.sources.simplex.greeting import SmpConnection
+from ingest.sources.simplex import connector
+from ingest.sources.simplex.connector import Connector
+from ingest.sources.simplex.handshake import SmpConnection
 from ingest.sources.simplex.pace import ReadingPace
-from ingest.sources.simplex.reaching import Reaching
 from ingest.sources.simplex.session import SmpTimes
 from ingest.sources.simplex.tls import client_context
 from tests.ingest.conftest import ReceivedQueue, Run
@@ -34,7 +34,7 @@ def address_of(server: SmpTestServer, *hosts: str) -> SmpServer:
 @asynccontextmanager
 async def connected(address: SmpServer, *, loopback: bool = True) -> AsyncIterator[SmpConnection]:
     async with asyncio.timeout(30):
-        connection = await Reaching(client_context(), loopback=loopback).connect(address, proven=False)
+        connection = await Connector(client_context(), loopback=loopback).connect(address, proven=False)
     try:
         yield connection
     finally:
@@ -103,14 +103,14 @@ async def test_onion_hosts_are_skipped_and_not_resolved(smp: SmpTestServer, monk
 async def test_names_that_nobody_resolves_delay_no_server_that_has_answered(
     smp: SmpTestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reaching, "RESOLVING_SECONDS", 0.2)
+    monkeypatch.setattr(connector, "RESOLVING_SECONDS", 0.2)
     resolve, hanging = socket.getaddrinfo, Mock(side_effect=lambda: time.sleep(2))
 
     def resolve_or_hang(host: str, *args: object, **others: object) -> object:
         return hanging() if host.endswith(".invalid") else resolve(host, *args, **others)  # type: ignore[arg-type] # as given
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve_or_hang)
-    both = Reaching(client_context(), loopback=True)
+    both = Connector(client_context(), loopback=True)
     lost = [asyncio.create_task(both.connect(address_of(smp, f"{n}.invalid"), proven=False)) for n in range(40)]
     while hanging.call_count < 16:
         await asyncio.sleep(0.01)

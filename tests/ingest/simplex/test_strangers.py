@@ -124,6 +124,7 @@ async def test_queues_beyond_the_room_are_counted_and_followed_when_there_is_roo
     queues = [add_queue(smp) for _ in range(5)]
     async with running(smp_settings()) as task:
         await gauge_becomes(task, Metric.SMP_QUEUES_BEYOND, 2)
+        await smp.until(lambda: sum(smp.queues[queue].subscriber is not None for queue in queues) == 3)
         followed = [queue for queue in queues if smp.queues[queue].subscriber]
         for queue in followed:
             await becomes(smp, queue, "ACTIVE")

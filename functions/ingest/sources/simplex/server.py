@@ -28,15 +28,15 @@ from ingest.counts import Counts
 from ingest.faults import traces
 from ingest.sources import SourceFault, SourceLost
 from ingest.sources.following import run_together
+from ingest.sources.simplex.connector import Connector, Unresolved
 from ingest.sources.simplex.places import TURN_SECONDS, Places
 from ingest.sources.simplex.queues import ServerQueues, WatchedQueue
-from ingest.sources.simplex.reaching import Reaching, Unresolved
 from ingest.sources.simplex.room import Room
 from ingest.sources.simplex.session import OpenKey, SmpSession, SmpTimes
 from ingest.sources.simplex.statuses import StatusWriter
 
 if TYPE_CHECKING:
-    from ingest.sources.simplex.greeting import SmpConnection
+    from ingest.sources.simplex.handshake import SmpConnection
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
 LONGEST_UNPROVEN_PAUSE = 600.0
@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 class ServerSurroundings:
     """What the followed servers of one task share. `take` hands envelopes on; who is `reading` reads many rows."""
 
-    reaching: Reaching
+    connector: Connector
     places: Places
     room: Room
     reading: asyncio.Semaphore
@@ -158,7 +158,7 @@ class FollowedServer:
     async def _converse(self, *, proven: bool) -> None:
         around, began = self._surroundings, time.monotonic()
         self._accepts.clear()
-        connection = await around.reaching.connect(self.address, proven=proven)
+        connection = await around.connector.connect(self.address, proven=proven)
         self._connection = connection
         try:
             if not self._leaving:

@@ -21,7 +21,7 @@ from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.smp import SmpSignal, SmpTransmission, ping, read_block, subscribe
 from ingest.sources import SourceFault, SourceLost
 from ingest.sources.following import run_together
-from ingest.sources.simplex.greeting import SmpConnection
+from ingest.sources.simplex.handshake import SmpConnection
 from ingest.sources.simplex.pace import ReadingPace
 from ingest.sources.simplex.queues import ServerQueues, WatchedQueue
 

@@ -1,4 +1,4 @@
-"""How the SMP servers of all queues are followed: bucket by bucket, each by the one task that holds its part lease.
+"""How the SMP servers of all queues are followed: bucket by bucket, each by the one task that holds its lease.
 
 another task should have it, or this one ends: its servers are left ──▶ all that they sent is taken in ──▶ released
 """
@@ -27,10 +27,10 @@ from ingest.lease.parts import PartLeases
 from ingest.settings import RENEWALS, IngestSettings
 from ingest.sources import SourceSpec
 from ingest.sources.simplex.bucket import FollowedBucket
+from ingest.sources.simplex.connector import Connector
 from ingest.sources.simplex.news import QueueNews
 from ingest.sources.simplex.places import Places
 from ingest.sources.simplex.queues import WatchedQueue
-from ingest.sources.simplex.reaching import Reaching
 from ingest.sources.simplex.room import Room
 from ingest.sources.simplex.server import ServerSurroundings
 from ingest.sources.simplex.session import OpenKey, SmpTimes, UnreadableKey
@@ -54,7 +54,7 @@ class SmpServers:
     def __init__(
         self,
         downstream: Downstream,
-        parts: PartLeases,
+        leases: PartLeases,
         open_key: Callable[[], OpenKey],
         surroundings: Callable[[OpenKey], ServerSurroundings],
         look_seconds: float,
@@ -62,7 +62,7 @@ class SmpServers:
         """`open_key` blocks, and raises `AWS_ERRORS` or `SecretError`. Who has which bucket is looked at so often."""
         self.sources = (self,)
         self._downstream = downstream
-        self.parts = parts
+        self.leases = leases
         self._open_key = open_key
         self._make_surroundings = surroundings
         self._look_seconds = look_seconds
@@ -117,25 +117,25 @@ class SmpServers:
             try:
                 await self._divide()
             except AWS_ERRORS as error:
-                log.warning("parts not divided", extra={"error": describe(error)})
+                log.warning("buckets not divided", extra={"error": describe(error)})
             if self.connected:
                 self._downstream.progress.answered(now_ms())
             await asyncio.sleep(self._look_seconds)
 
     async def _divide(self) -> None:
-        for name in self.parts.doubtful():
-            await self.parts.hold(name)
-        for name in self._following.keys() - self.parts.mine:
+        for name in self.leases.doubtful():
+            await self.leases.hold(name)
+        for name in self._following.keys() - self.leases.mine:
             await self._stop(name)
-        await asyncio.gather(*map(self._hand_over, self.parts.surplus()))
-        await asyncio.gather(*map(self._acquire, self.parts.due()))
+        await asyncio.gather(*map(self._hand_over, self.leases.surplus()))
+        await asyncio.gather(*map(self._acquire, self.leases.due()))
 
     async def _acquire(self, name: str) -> None:
-        if not await self.parts.acquire(name):
+        if not await self.leases.acquire(name):
             return
         assert self._surroundings is not None  # noqa: S101 - `follow` has made it
         number = bucket_number(name)
-        bucket = FollowedBucket(number, self._surroundings, lambda: self.parts.hold(name), self._news.read_all)
+        bucket = FollowedBucket(number, self._surroundings, lambda: self.leases.hold(name), self._news.read_all)
         self._buckets[number] = bucket
         self._following[name] = asyncio.create_task(self._keep_following(bucket))
 
@@ -158,9 +158,9 @@ class SmpServers:
     async def _hand_over(self, name: str) -> None:
         await self._stop(name)
         try:
-            await self.parts.release(name)
+            await self.leases.release(name)
         except AWS_ERRORS as error:
-            log.warning("part not released", extra={"error": describe(error)})
+            log.warning("bucket not released", extra={"error": describe(error)})
 
     def _take(self, row: WatchedQueue) -> None:
         if bucket := self._buckets.get(bucket_of(row.server)):
@@ -185,12 +185,12 @@ def open_servers(settings: IngestSettings, downstreams: Sequence[Downstream]) ->
     options = SimplexOptions.model_validate(settings.options.get(SIMPLEX, {}))
     (downstream,) = downstreams
     secret_id = settings.secrets[STORAGE_KEY]
-    reaching = Reaching(client_context(), loopback=options.allow_loopback)
+    connector = Connector(client_context(), loopback=options.allow_loopback)
     places, room, reading = Places(), Room(), asyncio.Semaphore(1)
 
     def surroundings(open_key: OpenKey) -> ServerSurroundings:
         return ServerSurroundings(
-            reaching=reaching,
+            connector=connector,
             places=places,
             room=room,
             reading=reading,

@@ -17,7 +17,7 @@ _MOST_PIECES = 64
 
 
 def client_context() -> ssl.SSLContext:
-    """Of clients that know a server by the fingerprint of its identity, and name no host: see `ingest.sources.simplex.greeting`.
+    """Of clients that know a server by the fingerprint of its identity, and name no host: see `ingest.sources.simplex.handshake`.
 
     A server that is asked for a host shows the certificate of its web page. Nothing is resumed, which would change the
     session's id.

@@ -18,7 +18,7 @@ from ssl import SSLContext
 from clarion.networks.simplex.addresses import SmpServer
 from clarion.public_addresses import is_public
 from ingest.sources import SourceLost
-from ingest.sources.simplex.greeting import SmpConnection, greet
+from ingest.sources.simplex.handshake import SmpConnection, greet
 from ingest.sources.simplex.tls import TlsStream
 
 SMP_PORT = 5223
@@ -54,7 +54,7 @@ class Lane:
             resolving.exception()  # whoever waited for it may have gone
 
 
-class Reaching:
+class Connector:
     """`loopback`: whether this machine's own addresses are connected to as well."""
 
     def __init__(self, context: SSLContext, *, loopback: bool) -> None:
