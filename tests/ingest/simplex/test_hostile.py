@@ -11,6 +11,7 @@ from unittest.mock import Mock
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from bench.simplex_source import around, followed, row_of
 from clarion.networks.simplex.addresses import SmpServer
 from clarion.networks.simplex.queues import queue_of
 from ingest.sources import SourceFault, SourceLost
@@ -121,6 +122,24 @@ async def test_names_that_nobody_resolves_delay_no_server_that_has_answered(
     for task in lost:
         task.cancel()
     await asyncio.gather(*lost, return_exceptions=True)
+
+
+async def test_a_server_whose_name_is_not_resolved_any_more_waits_among_the_unproven(
+    smp: SmpTestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", Mock(side_effect=socket.gaierror))
+    _, key = smp.add_queue()
+    row = row_of(smp.address("gone.example"), b"id", key)
+
+    async def take(_: object) -> None: ...
+
+    server = followed(row, around(take))
+    assert server.proven
+    following = asyncio.create_task(server.follow())
+    while server.proven:
+        await asyncio.sleep(0.01)
+    assert server.known
+    await server.leave(following)
 
 
 async def test_an_address_where_nobody_answers_is_a_loss(smp: SmpTestServer) -> None:

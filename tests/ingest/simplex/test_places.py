@@ -73,27 +73,41 @@ async def test_unproven_servers_take_turns_in_the_order_in_which_they_came() -> 
 
 
 async def test_of_two_proven_servers_the_one_of_more_tokens_has_the_place() -> None:
-    places = ProvenPlaces(2, Clock())
+    places = ProvenPlaces(2, 0, Clock())
     claims = await asking(places, 1, 5, 3)
     await make_way(places)
     assert having(claims) == [1, 2]
     assert [claim.gave_way for claim in claims] == [1, 0, 0]
 
 
-async def test_any_number_of_servers_of_fewer_tokens_push_nobody_out() -> None:
+async def test_any_number_of_servers_of_fewer_tokens_push_nobody_out_whose_place_is_not_for_turns() -> None:
     clock = Clock()
-    places = ProvenPlaces(2, clock)
+    places = ProvenPlaces(3, 1, clock)
     claims = await asking(places, 21, 21, *[20] * 50)
     for _ in range(10):
         clock.now += STAY_SECONDS
         await make_way(places)
-    assert having(claims) == [0, 1]
+        assert having(claims)[:2] == [0, 1]
 
 
-async def test_of_servers_of_as_many_tokens_each_has_the_place_in_its_turn() -> None:
+async def test_a_person_with_twenty_phones_keeps_nobody_from_being_reached() -> None:
+    """They fill all places with servers that two of their tokens use: nothing more is possible with as many."""
     clock = Clock()
-    places = ProvenPlaces(1, clock)
-    claims = await asking(places, 1, 1, 1)
+    places = ProvenPlaces(500, 100, clock)
+    strangers = await asking(places, *[2] * 500)
+    popular, own = await asking(places, 3, 1)
+    clock.now += STAY_SECONDS
+    for _ in range(3):
+        await make_way(places)
+    assert popular.has_place
+    assert own.has_place
+    assert sum(claim.gave_way for claim in strangers) == 2
+
+
+async def test_each_has_a_place_in_its_turn_and_keeps_it_for_its_time() -> None:
+    clock = Clock()
+    places = ProvenPlaces(1, 1, clock)
+    claims = await asking(places, 9, 1, 1)
     seen = []
     for _ in range(4):
         (holder,) = having(claims)
@@ -107,7 +121,7 @@ async def test_of_servers_of_as_many_tokens_each_has_the_place_in_its_turn() -> 
 
 
 async def test_a_place_that_comes_free_goes_to_the_one_of_most_tokens() -> None:
-    places = ProvenPlaces(1, Clock())
+    places = ProvenPlaces(1, 0, Clock())
     claims = await asking(places, 9, 1, 4, 4)
     claims[0].leave()
     await asyncio.sleep(0)
@@ -115,7 +129,7 @@ async def test_a_place_that_comes_free_goes_to_the_one_of_most_tokens() -> None:
 
 
 async def test_whoever_stops_waiting_keeps_nobody_from_a_place() -> None:
-    places = ProvenPlaces(1, Clock())
+    places = ProvenPlaces(1, 0, Clock())
     first, second, third = await asking(places, 1, 1, 1)
     assert second.taking
     second.taking.cancel()
@@ -129,7 +143,7 @@ async def test_whoever_stops_waiting_keeps_nobody_from_a_place() -> None:
 def test_there_are_never_more_than_the_bound_and_no_place_is_free_while_one_waits(steps: list[tuple[str, int]]) -> None:
     async def run() -> None:
         clock = Clock()
-        places = ProvenPlaces(3, clock)
+        places = ProvenPlaces(3, 1, clock)
         claims = [Claim(places, number % 4) for number in range(8)]
         for step, number in steps:
             claim = claims[number]

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("tables")
 
 @pytest.fixture
 def two_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.sources.simplex.source.Places", partial(Places, 2, 1))
+    monkeypatch.setattr("ingest.sources.simplex.source.Places", partial(Places, 2, 1, 1))
     monkeypatch.setattr("ingest.sources.simplex.places.LOOK_SECONDS", 0.05)
     monkeypatch.setattr("ingest.sources.simplex.server.TURN_SECONDS", 0.5)
 

@@ -4,18 +4,19 @@
         ▲                   │
         └─ a minute is over ┘
 
-What nobody answers at, or where nothing is accepted, takes turns of its own and no place of a proven server's. These have
-theirs by how many tokens have queues there: for one with more, the one with fewest makes way. Of those with as many, the
-one makes way that has had its place longest, once that was `STAY_SECONDS`.
+What nobody answers at, or where nothing is accepted, takes turns of its own and no place of a proven server's. Most of
+these have theirs by how many tokens have queues there: for one with more, the one with fewest makes way. Some are for
+those that have waited longest, which have them for `STAY_SECONDS` at least, so that each is reached at times.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Protocol
 
-MOST_PROVEN, MOST_UNPROVEN = 500, 150
-"""Connections of a task, of some 85 KB each."""
+MOST_PROVEN, MOST_IN_TURN, MOST_UNPROVEN = 500, 100, 150
+"""Connections of a task, of some 85 KB each. Those in turn are of the proven."""
 TURN_SECONDS = 60.0
 """Of an unproven server that is connected, to accept a subscription."""
 STAY_SECONDS = 600.0
@@ -74,43 +75,50 @@ class Turns:
 
 
 class ProvenPlaces(Turns):
-    """The one with most tokens comes first, of these the one that has waited longest."""
+    """`in_turn` of the places are for those that have waited longest, the others for those with most tokens."""
 
-    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, most: int, in_turn: int, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(most, clock)
-        self._leaving = set[Claimant]()
+        self._most_in_turn = in_turn
+        self._in_turn, self._leaving = set[Claimant](), set[Claimant]()
 
     def give_back(self, claimant: Claimant) -> None:
+        self._in_turn.discard(claimant)
         self._leaving.discard(claimant)
         super().give_back(claimant)
 
     def make_way(self) -> None:
         """Have those give way whose places others need more. To be called now and then."""
+        ends = self._clock() - STAY_SECONDS
+        self._in_turn = {holder for holder in self._in_turn if self._holders[holder] > ends}
         if not self._waiting:
             return
-        staying = (holder for holder in self._holders if holder not in self._leaving)
-        weakest = sorted(staying, key=lambda holder: (holder.tokens, self._holders[holder]))
+        staying = (holder for holder in self._holders if holder not in self._leaving | self._in_turn)
+        weakest = iter(sorted(staying, key=lambda holder: (holder.tokens, self._holders[holder])))
+        turns = min(self._most_in_turn - len(self._in_turn), len(self._waiting)) - len(self._leaving)
+        self._have_leave(islice(weakest, max(0, turns)))
         strongest = sorted(self._waiting, key=lambda one: -one.tokens)[len(self._leaving) :]
-        for claimant, holder in zip(strongest, weakest, strict=False):
-            if not self._precedes(claimant, holder):
-                break
+        pairs = zip(strongest, weakest, strict=False)
+        self._have_leave(holder for claimant, holder in pairs if claimant.tokens > holder.tokens)
+
+    def _have_leave(self, holders: Iterable[Claimant]) -> None:
+        for holder in tuple(holders):
             self._leaving.add(holder)
             holder.give_way()
 
     def _next(self) -> Claimant:
-        return max(self._waiting, key=lambda one: one.tokens)
-
-    def _precedes(self, claimant: Claimant, holder: Claimant) -> bool:
-        if claimant.tokens != holder.tokens:
-            return claimant.tokens > holder.tokens
-        return self._clock() - self._holders[holder] >= STAY_SECONDS
+        if len(self._in_turn) == self._most_in_turn:
+            return max(self._waiting, key=lambda one: one.tokens)
+        first = super()._next()
+        self._in_turn.add(first)
+        return first
 
 
 class Places:
     """Of one task."""
 
-    def __init__(self, proven: int = MOST_PROVEN, unproven: int = MOST_UNPROVEN) -> None:
-        self.proven = ProvenPlaces(proven)
+    def __init__(self, proven: int = MOST_PROVEN, in_turn: int = MOST_IN_TURN, unproven: int = MOST_UNPROVEN) -> None:
+        self.proven = ProvenPlaces(proven, in_turn)
         self.unproven = Turns(unproven)
 
     async def make_way_forever(self) -> None:
