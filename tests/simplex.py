@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Self
 
 import boto3
 import pytest
@@ -14,7 +14,7 @@ from moto import mock_aws
 from nacl.public import Box, PrivateKey, PublicKey
 
 from clarion import newest, tables
-from clarion.event_log import EventWriter
+from clarion.event_log import EventLog, EventWriter
 from clarion.messages import CommandMessage, PushMessage
 from clarion.networks import Receiver
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
@@ -33,10 +33,11 @@ from clarion.networks.simplex.transmissions import Transmission
 from clarion.newest import NewestItem
 from clarion.secrets import Secret, SharedSecret
 from clarion.tables import RuleRow, Subscription, find_subscription, split_rule_key
-from ntf.commands.executing import NtfCommands
+from ntf.commands.replies import NtfCommands
 from ntf.commands.store import NtfStore
-from simplex.outcomes import TokenOutcomes
-from simplex.reviving import Revival
+from simplex.token_commands import TokenCommandHandler
+from simplex.token_queues import TokenQueues
+from simplex.token_rules import TokenRules
 from tests.events import SETTINGS, KeptEvents
 from tests.match.scene import credentials
 
@@ -45,6 +46,7 @@ SECRET = "s" * 64
 SESSION = NtfSession(b"session", 3, PrivateKey(b"k" * 32))
 OPTIONS = SimplexOptions(hosts=("ntf.example.com",), app="first", test_provider=True)
 DEVICE = b"ab" * 32
+QUEUES = ("apns", "commands")
 SPKI_ED25519 = bytes.fromhex("302a300506032b6570032100")
 PKCS8_ED25519 = bytes.fromhex("302e020100300506032b657004220420")
 
@@ -78,6 +80,7 @@ class Agent:
     name: bytes = b"o"
     device: bytes = DEVICE
     provider: bytes = b"AP"
+    peer: str = "192.0.2.1"
     token_id: bytes = b""
     secret: bytes = field(default=b"", repr=False)
     dh: PrivateKey = field(default_factory=lambda: PrivateKey(b"d" * 32), repr=False)
@@ -90,7 +93,8 @@ class Agent:
         plain = Transmission(b"c", entity_id, command)
         signed = (key or self.owner).sign(plain.signed(SESSION.id))
         transmission = Transmission(b"c", entity_id, command, signed)
-        (request,) = requests(next(batch_blocks([transmission.encoded], NTF_BLOCK_BYTES)), SESSION)
+        session = replace(SESSION, peer=self.peer)
+        (request,) = requests(next(batch_blocks([transmission.encoded], NTF_BLOCK_BYTES)), session)
         assert isinstance(request, NtfRequest), request.content
         return self.stage.commands.execute(request)
 
@@ -150,8 +154,27 @@ class Agent:
 class Stage:
     clock: Clock
     commands: NtfCommands
-    outcomes: TokenOutcomes
+    token_commands: TokenCommandHandler
     sqs: Any
+
+    @classmethod
+    def make(cls, clock: Clock, events: EventLog) -> Self:
+        """A process of each; `events` are the worker's."""
+        connection, sqs = tables.bind("", own=MODELS), boto3.client("sqs")
+        pushes, commands = (sqs.get_queue_url(QueueName=name)["QueueUrl"] for name in QUEUES)
+        store = NtfStore(
+            connection=connection,
+            secret=Secret(boto3.client("secretsmanager"), "key", SharedSecret),
+            options=OPTIONS,
+            sqs=_WithoutDelay(sqs),  # type: ignore[arg-type] # a client, but for the time that passes
+            push_queue_url=pushes,
+            command_queue_url=commands,
+            items_table=ITEMS,
+            events=EventWriter(boto3.client("firehose"), sqs, SETTINGS),
+            clock=clock,
+        )
+        token_commands = TokenCommandHandler(connection, ITEMS, TokenQueues(connection), TokenRules(connection, events))
+        return cls(clock, NtfCommands(store), token_commands, sqs)
 
     def agent(self, name: bytes = b"o", device: bytes = DEVICE, provider: bytes = b"AP") -> Agent:
         return Agent(self, name, device, provider)
@@ -166,7 +189,7 @@ class Stage:
 
     def carry_out(self) -> None:
         for order in self.orders():
-            self.outcomes.handle(order, self.clock())
+            self.token_commands.handle(order, self.clock())
 
     def drain(self, name: str) -> list[str]:
         url, bodies = self.sqs.get_queue_url(QueueName=name)["QueueUrl"], list[str]()
@@ -205,11 +228,13 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     for name, value in credentials().items():
         monkeypatch.setenv(name, value)
     with mock_aws():
-        yield _stage(Clock())
+        deploy()
+        yield Stage.make(Clock(), KeptEvents())
 
 
-def _stage(clock: Clock) -> Stage:
-    connection = tables.bind("", own=MODELS)
+def deploy() -> None:
+    """Tables, queues and secrets, in an emulation."""
+    tables.bind("", own=MODELS)
     for model in (*tables.MODELS, *MODELS):
         model.create_table(billing_mode="PAY_PER_REQUEST")
     boto3.client("dynamodb").create_table(
@@ -218,23 +243,10 @@ def _stage(clock: Clock) -> Stage:
         KeySchema=[{"AttributeName": "subscription_id", "KeyType": "HASH"}],
         AttributeDefinitions=[{"AttributeName": "subscription_id", "AttributeType": "S"}],
     )
-    sqs, secrets = boto3.client("sqs"), boto3.client("secretsmanager")
-    urls = {name: sqs.create_queue(QueueName=name)["QueueUrl"] for name in ("apns", "commands", "late_events")}
-    sqs.set_queue_attributes(QueueUrl=urls["commands"], Attributes={"DelaySeconds": "0"})
-    secrets.create_secret(Name="key", SecretString=json.dumps({"secret": SECRET}))
-    store = NtfStore(
-        connection=connection,
-        secret=Secret(secrets, "key", SharedSecret),
-        options=OPTIONS,
-        sqs=_WithoutDelay(sqs),  # type: ignore[arg-type] # a client, but for the time that passes
-        push_queue_url=urls["apns"],
-        command_queue_url=urls["commands"],
-        items_table=ITEMS,
-        events=EventWriter(boto3.client("firehose"), sqs, SETTINGS),
-        clock=clock,
-    )
-    outcomes = TokenOutcomes(connection, ITEMS, Revival(connection, KeptEvents()))
-    return Stage(clock, NtfCommands(store), outcomes, sqs)
+    sqs = boto3.client("sqs")
+    for name in (*QUEUES, "late_events"):
+        sqs.create_queue(QueueName=name)
+    boto3.client("secretsmanager").create_secret(Name="key", SecretString=json.dumps({"secret": SECRET}))
 
 
 class _WithoutDelay:

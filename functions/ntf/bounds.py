@@ -47,8 +47,9 @@ class Pace:
 
 @dataclass(slots=True)
 class Peer:
-    """What one address has of a task."""
+    """What one address has of a task; `name` is the address, or its network's."""
 
+    name: str
     connecting: Pace
     sending: Pace
     connections: int = 0
@@ -102,7 +103,7 @@ class Peers:
         if address not in self._peers:
             bounds = self.bounds
             connecting = Pace(bounds.connections_per_second, bounds.connections_per_peer)
-            self._peers[address] = Peer(connecting, Pace(bounds.peer_blocks_per_second, bounds.peer_burst))
+            self._peers[address] = Peer(address, connecting, Pace(bounds.peer_blocks_per_second, bounds.peer_burst))
             self._forget()
         self._peers.move_to_end(address)
         return self._peers[address]

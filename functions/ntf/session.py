@@ -92,7 +92,7 @@ class AgentSession:
         session_id, key = channel.session_id, PrivateKey.generate()
         await channel.write(ntf_server_hello(versions, session_id, sign_key(key.public_key, identity.leaf)))
         version = agreed_version(await channel.read(NTF_BLOCK_BYTES), versions, identity.fingerprint)
-        return NtfSession(session_id, version, key)
+        return NtfSession(session_id, version, key, self.peer.name)
 
     async def _answer_all(self, session: NtfSession) -> None:
         try:

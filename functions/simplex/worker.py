@@ -1,41 +1,39 @@
-"""The Lambda behind SimpleX's queue of commands."""
+"""The Lambda behind SimpleX's queue of commands.
 
+A token may have a thousand queues, so what the time of one invocation is not enough for comes again, and goes on.
+"""
+
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import MetricUnit
-from pydantic import ValidationError
 
-from clarion import aws, metrics, sqs, tables
+from clarion import aws, metrics, tables
 from clarion.clock import now_ms
+from clarion.command_queue import CommandQueue, ReceivedCommand
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
-from clarion.faults import AWS_ERRORS, describe
-from clarion.messages import CommandMessage
+from clarion.generations import NEVER
 from clarion.metrics import Metric, metrics_of
 from clarion.networks import SIMPLEX
 from clarion.networks.settings import WorkerSettings
-from clarion.networks.simplex.commands import SimplexCommand, read_command
+from clarion.networks.simplex.commands import read_command
 from clarion.networks.simplex.needs import ITEMS
 from clarion.networks.simplex.settings import SimplexSettings
 from clarion.networks.simplex.tables import MODELS
 from clarion.settings import EventSettings
-from clarion.sqs import Received
-from simplex.outcomes import TokenOutcomes, TooEarlyError
-from simplex.reviving import ContendedError, Revival
+from simplex.token_commands import TokenCommandHandler
+from simplex.token_queues import TokenQueues
+from simplex.token_rules import TokenRules
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
-    from mypy_boto3_sqs import SQSClient
 
-NO_COMMAND = "no command of SimpleX"
-FIRST_DELAY, LONGEST_DELAY = 5, 900
-"""Seconds."""
+SPARE_SECONDS = 20
+"""What is under way when the time is up may take so long: a transaction or two, and what is left of the batch."""
 TABLE_SECONDS = 3.0
-
-logger = Logger(service=SIMPLEX)
 
 
 class SimplexWorkerSettings(EventSettings, WorkerSettings, SimplexSettings):
@@ -44,50 +42,26 @@ class SimplexWorkerSettings(EventSettings, WorkerSettings, SimplexSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimplexWorker:
-    outcomes: TokenOutcomes
-    sqs: "SQSClient"
-    settings: SimplexWorkerSettings
+    token_commands: TokenCommandHandler
+    queue: CommandQueue
+    stage: str
 
-    def handle(self, records: Sequence[Mapping[str, Any]], now: int) -> list[str]:
-        """The ids of the messages that are to come again; `now` is in UNIX milliseconds."""
-        delays = dict[str, tuple[str, float]]()
-        for received in map(Received.of, records):
-            if (reason := self._failure(received, now)) and not self._dead_letter(received, reason):
-                delay = min(FIRST_DELAY << received.receives - 1, LONGEST_DELAY)
-                delays[received.message_id] = received.receipt_handle, delay
-        if delays:
-            sqs.change_visibility(self.sqs, self.settings.queue_url, delays.values())
-        return list(delays)
+    def handle(self, records: Sequence[Mapping[str, Any]], now: int, until: float = NEVER) -> list[str]:
+        """The ids of the messages that are to come again.
 
-    def _failure(self, received: Received, now: int) -> str | None:
-        command = _command_of(received.body)
-        if command is None:
-            return NO_COMMAND
-        try:
-            self.outcomes.handle(command, now)
-        except AWS_ERRORS as error:
-            return describe(error)
-        except (TooEarlyError, ContendedError) as error:
-            return str(error)
-        except Exception as error:  # noqa: BLE001 - what one row has made up must not fail the others
-            return type(error).__name__
-        return None
-
-    def _dead_letter(self, received: Received, reason: str) -> bool:
-        """Return whether it lies among the dead letters now: what can be tried again doesn't."""
-        logger.warning("failed", reason=reason, receives=received.receives)
-        if reason != NO_COMMAND and received.receives < self.settings.max_receives:
-            return False
-        letters = [sqs.dead_letter(received.body, reason)]
-        return sqs.send(self.sqs, self.settings.dead_letter_url, letters) == [None]
+        `now` is in UNIX milliseconds. Nothing is begun after `until`, in seconds of the monotonic clock.
+        """
+        received = map(partial(ReceivedCommand.of, network=SIMPLEX, read=read_command), records)
+        return self.queue.handle(received, lambda command, _: self.token_commands.handle(command, now, until), until)
 
 
-def handler(event: Mapping[str, Any], _context: "LambdaContext") -> dict[str, list[dict[str, str]]]:
+def handler(event: Mapping[str, Any], context: "LambdaContext") -> dict[str, list[dict[str, str]]]:
     """Partial failures: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html"""
+    until = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - SPARE_SECONDS
     worker = _worker()
-    unfinished = worker.handle(event["Records"], now_ms())
-    recorded = metrics_of(SIMPLEX, worker.settings.stage)
-    if lost := worker.outcomes.revival.events.flush():
+    unfinished = worker.handle(event["Records"], now_ms(), until)
+    recorded = metrics_of(SIMPLEX, worker.stage)
+    if lost := worker.token_commands.rules.events.flush():
         recorded.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
     metrics.flush(recorded)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
@@ -97,15 +71,10 @@ def handler(event: Mapping[str, Any], _context: "LambdaContext") -> dict[str, li
 def _worker() -> SimplexWorker:
     settings = SimplexWorkerSettings.from_environment()
     connection = tables.bind(settings.table_prefix, seconds=TABLE_SECONDS, own=MODELS)
-    queues = aws.sqs(connection.session)
-    events = EventLog(EventWriter(aws.firehose(connection.session, FIREHOSE_IN_TIME), queues, settings))
-    outcomes = TokenOutcomes(connection, f"{settings.table_prefix}{ITEMS}", Revival(connection, events))
-    return SimplexWorker(outcomes=outcomes, sqs=queues, settings=settings)
-
-
-def _command_of(body: str) -> SimplexCommand | None:
-    try:
-        message = CommandMessage.model_validate_json(body)
-        return read_command(message.content) if message.network == SIMPLEX else None
-    except ValidationError:
-        return None
+    sqs = aws.sqs(connection.session)
+    events = EventLog(EventWriter(aws.firehose(connection.session, FIREHOSE_IN_TIME), sqs, settings))
+    items_table = f"{settings.table_prefix}{ITEMS}"
+    token_commands = TokenCommandHandler(
+        connection, items_table, TokenQueues(connection), TokenRules(connection, events)
+    )
+    return SimplexWorker(token_commands=token_commands, queue=settings.command_queue(sqs), stage=settings.stage)

@@ -16,6 +16,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from clarion.clock import now_ms
+from clarion.command_queue import MayPassError
 from clarion.networks.walletconnect.buckets import KEY_SERVER_REQUESTS, take
 from clarion.networks.walletconnect.identity import Identity, InvalidCacao, check_cacao
 from clarion.networks.walletconnect.identity_cache import KEPT_SECONDS, IdentityDocument, cached_identity
@@ -27,7 +28,7 @@ _KEY_SERVER = re.compile(r"https://(?P<host>[a-z0-9.-]+)(?P<port>:[1-9][0-9]{0,4
 _BUSY = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 
 
-class KeyServerUnavailable(Exception):  # noqa: N818 - what it says is that it is
+class KeyServerUnavailable(MayPassError):  # noqa: N818 - what it says is that it is
     """It may answer later."""
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from clarion import sqs
+from clarion.command_queue import MayPassError
 from clarion.event_log import EventLog
 from clarion.events import EnvelopeObserved
 from clarion.messages import EnvelopeMessage
@@ -26,7 +27,7 @@ class MessagePublisher(Protocol):
     def publish(self, publications: Sequence[Publication]) -> list[PublishOutcome]: ...
 
 
-class NotSent(Exception):  # noqa: N818 - it says what was met
+class NotSent(MayPassError):  # noqa: N818 - it says what was met
     """The relay or the queue may take later what it did not take now."""
 
 

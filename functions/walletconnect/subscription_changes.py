@@ -16,6 +16,7 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.backoff import WRITE_ATTEMPTS
 from clarion.clock import now_ms
+from clarion.command_queue import MayPassError
 from clarion.networks.walletconnect.acts import LONG
 from clarion.networks.walletconnect.envelope import agreed_key, topic_of
 from clarion.networks.walletconnect.projects import DappApp, find_project
@@ -42,7 +43,7 @@ type Make = Callable[[NotifySubscription | None], NotifySubscription]
 """The row as a request wants it, made of what it is. Raises `NotServed`."""
 
 
-class ContendedRow(Exception):  # noqa: N818 - it says what was met
+class ContendedRow(MayPassError):  # noqa: N818 - it says what was met
     """Others changed what is to be written, at each attempt."""
 
 

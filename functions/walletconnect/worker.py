@@ -90,10 +90,7 @@ def _worker_of(settings: WalletConnectWorkerSettings) -> CommandWorker:
     return CommandWorker(
         relay_commands=relay_commands,
         notify_commands=notify_commands,
-        sqs=client,
-        queue_url=settings.queue_url,
-        dead_letter_url=settings.dead_letter_url,
-        max_receives=settings.max_receives,
+        queue=settings.command_queue(client),
     )
 
 

@@ -23,6 +23,7 @@ from tests.crash import (
     matching,
     messaging,
     proving,
+    registering,
     rules,
     scheduling,
 )
@@ -44,6 +45,7 @@ SCENARIOS = (
     "bouncing",
     "ending",
     "conversing",
+    "registering",
     "scheduling",
     "scheduling late",
     "takeover",
@@ -96,6 +98,7 @@ def _in_process(name: str, environment: dict[str, str]) -> Scenario:
         "bouncing": bouncing.scenario,
         "ending": ending.scenario,
         "conversing": conversing.scenario,
+        "registering": registering.scenario,
         "takeover": lambda: proving.scenario(replaces=False),
         "another token": lambda: proving.scenario(replaces=True),
         "late events": late_events.scenario,

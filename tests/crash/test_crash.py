@@ -20,6 +20,7 @@ from tests.crash import (
     matching,
     messaging,
     proving,
+    registering,
     rules,
     scheduling,
 )
@@ -96,6 +97,11 @@ def test_registrations_at_once_make_one_device_of_zulip(environment: dict[str, s
 def test_a_wallet_s_requests_are_served_once_each(environment: dict[str, str]) -> None:
     """Subscribe, update, receipt and delete, and a notification between them."""
     assert failures(conversing.scenario(), every=SAMPLE) == []
+
+
+def test_an_agent_of_simplex_has_what_it_asked_for(environment: dict[str, str]) -> None:
+    """Tokens that are registered, verified, replaced, found dead and deleted, and the queues that they subscribe to."""
+    assert failures(registering.scenario(), every=SAMPLE) == []
 
 
 def test_what_is_due_in_an_hour_is_done(environment: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from clarion.metrics import Metric
 from clarion.networks import SIMPLEX, STATEMENTS
-from clarion.networks.simplex.needs import IDENTITY, ITEMS, NEEDS, OF_SOURCE, STORAGE_KEY
+from clarion.networks.simplex.needs import IDENTITY, ITEMS, NEEDS, OF_SOURCE, OF_WORKER, STORAGE_KEY
 from clarion.networks.simplex.settings import LOCAL_OPTIONS, SimplexOptions
 from dispatch.settings import DispatchSettings
 from infra.alarms import alarm_entry
@@ -65,6 +65,7 @@ def test_its_worker_may_do_exactly_what_it_does(allowed: Mapping[str, Permission
     assert may.pop("sqs:SendMessage") == {"clarion-prod-simplex-commands-dead", "clarion-prod-late-events"}
     assert {action: names for action, names in may.items() if action not in SHARED} == {
         "dynamodb:GetItem": {"clarion-prod-simplex_tokens"},
+        "dynamodb:ConditionCheckItem": {"clarion-prod-simplex_tokens"},
         "dynamodb:BatchGetItem": {"clarion-prod-subscriptions", "clarion-prod-rules"},
         "dynamodb:Query": {"clarion-prod-simplex_queues/index/by_token", "clarion-prod-rules"},
         "dynamodb:UpdateItem": {
@@ -116,7 +117,7 @@ def test_the_storage_key_is_made_and_the_identity_is_not(template: Template) -> 
     assert (made[f"clarion-prod-{STORAGE_KEY}"], made[f"clarion-prod-{IDENTITY}"]) == (True, False)
 
 
-def test_the_index_of_queues_has_what_its_source_needs(template: Template) -> None:
+def test_the_indexes_of_queues_have_what_their_readers_need(template: Template) -> None:
     (table,) = [
         one
         for one in properties(template, "AWS::DynamoDB::GlobalTable")
@@ -125,7 +126,7 @@ def test_the_index_of_queues_has_what_its_source_needs(template: Template) -> No
     projections = {one["IndexName"]: one["Projection"] for one in table["GlobalSecondaryIndexes"]}
     assert projections == {
         "by_bucket": {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(OF_SOURCE)},
-        "by_token": {"ProjectionType": "KEYS_ONLY"},
+        "by_token": {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(OF_WORKER)},
     }
 
 

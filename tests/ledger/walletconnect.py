@@ -14,6 +14,7 @@ import boto3
 from api.networks.walletconnect.settings import DappApiSettings
 from api.networks.walletconnect.worker import DappApiWorker
 from clarion import tables
+from clarion.command_queue import CommandQueue
 from clarion.event_log import EventLog, EventWriter
 from clarion.networks.walletconnect.buckets import NOTIFY_OF_SUBSCRIBER
 from clarion.networks.walletconnect.commands import ACCOUNTS
@@ -255,8 +256,5 @@ def _worker(stages: EndToEnd, relay: CountingRelay) -> CommandWorker:
     return CommandWorker(
         relay_commands=relay_commands,
         notify_commands=notify_commands,
-        sqs=sqs,
-        queue_url="unused",
-        dead_letter_url="unused",
-        max_receives=PROD.commands.receives,
+        queue=CommandQueue(sqs=sqs, url="unused", dead_letter_url="unused", max_receives=PROD.commands.receives),
     )

@@ -136,3 +136,10 @@ async def test_no_more_waits_for_an_agent_than_one_block(serve: Serve, connect: 
 
 def test_the_agent_of_these_tests_reads_strings_as_they_are_written() -> None:
     assert split_string(string(b"ab") + b"c") == (b"ab", b"c")
+
+
+async def test_a_command_says_from_which_address_it_is(serve: Serve, connect: Connect) -> None:
+    running = await serve(handler := Recording())
+    agent = await connect(running.port)
+    await asyncio.to_thread(agent.ask, agent.transmission(b"TCHK", correlation=b"c" * 24, entity=b"t" * 24))
+    assert [request.session.peer for request in handler.begun] == ["127.0.0.1"]

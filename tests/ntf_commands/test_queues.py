@@ -8,7 +8,7 @@ from clarion.networks.simplex import bounds
 from clarion.networks.simplex.queues import NEWS, FollowedQueue, bucket_of, queue_of, queues_since
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.tables import transact
-from ntf.commands import subscribing
+from ntf.commands import subscription
 from tests.simplex import NOW, Stage, notifier_key, queue
 
 AUTH, QUOTA = b"ERR AUTH", b"ERR QUOTA"
@@ -49,7 +49,7 @@ def test_one_that_could_not_be_followed_is_tried_again(stage: Stage) -> None:
         agent.subscribe(1)
         (row,) = stage.queues()
         assert (row.status, row.bucket) == after
-    assert stage.queues()[0].changed_at == NOW + 60_000
+    assert stage.queues()[0].changed_at == NOW + 60_001
 
 
 def test_a_queue_is_whose_it_was_first(stage: Stage) -> None:
@@ -86,7 +86,7 @@ def test_before_its_token_is_active_there_is_none(stage: Stage) -> None:
 
 
 def test_a_token_has_so_many(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscribing, "QUEUES_OF_TOKEN", 2)
+    monkeypatch.setattr(subscription, "QUEUES_OF_TOKEN", 2)
     agent = stage.agent().activate()
     assert [agent.subscribe(number)[:5] for number in range(3)] == [b"IDSUB", b"IDSUB", QUOTA[:5]]
     agent.ask(b"SDEL", queue_key(queue(0)))
@@ -109,7 +109,7 @@ def test_whoever_meets_another_change_of_the_token_s_tries_again(stage: Stage, m
             agent.subscribe(number)
         return transact(connection, write)
 
-    monkeypatch.setattr(subscribing, "transact", transact_after_another)
+    monkeypatch.setattr(subscription, "transact", transact_after_another)
     assert agent.subscribe(1).startswith(b"IDSUB")
     row = stage.subscription(agent)
     assert row.rule_count == len(stage.rules(row.subscription_id)) == len(stage.queues()) == 3

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 from nacl.public import PrivateKey
 
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus
-from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS, VERIFICATIONS_AN_HOUR
+from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS
 from clarion.networks.simplex.commands import CodeDelivered, TokenDied, of_outcome, read_command
 from clarion.networks.simplex.storage_key import StorageKey, UnopenableError
 from clarion.networks.simplex.tokens import StoredToken
@@ -26,7 +26,7 @@ def died(stage: Stage, agent: Agent, reason: str = "Unregistered") -> None:
     for holder in Token.scan():
         holder.delete()
     command = TokenDied(token_id=agent.token_id.hex(), reason=reason, observed_at=stage.clock())
-    stage.outcomes.handle(command, stage.clock())
+    stage.token_commands.handle(command, stage.clock())
 
 
 def test_a_new_token_gets_a_code_and_waits_for_it(stage: Stage) -> None:
@@ -98,13 +98,6 @@ def test_another_key_for_pushes_is_refused_in_a_repetition(stage: Stage) -> None
     agent.register()
     agent.dh = PrivateKey(b"y" * 32)
     assert agent.register() == AUTH
-
-
-def test_a_device_gets_so_many_codes_an_hour(stage: Stage) -> None:
-    asked = [stage.agent(str(number).encode()).register()[:5] for number in range(VERIFICATIONS_AN_HOUR + 1)]
-    assert asked == [b"IDTKN"] * VERIFICATIONS_AN_HOUR + [QUOTA[:5]]
-    stage.clock.advance(3600)
-    assert stage.agent().register().startswith(b"IDTKN")
 
 
 def test_what_is_no_token_of_apple_s_is_not_registered(stage: Stage) -> None:
@@ -206,7 +199,7 @@ def test_an_order_for_a_token_that_was_not_deleted_after_all_changes_nothing(sta
     assert agent.ask(b"TDEL", agent.token_id) == b"OK"
     (order,) = stage.orders()
     agent.activate()
-    stage.outcomes.handle(order, stage.clock())
+    stage.token_commands.handle(order, stage.clock())
     assert not any(row.ended for row in stage.queues())
 
 
@@ -224,10 +217,10 @@ def test_a_code_that_was_delivered_confirms_its_token(stage: Stage) -> None:
     command = of_outcome(push, PushDecision.DELIVERED, None)
     assert command
     assert isinstance(read_command(command.content), CodeDelivered)
-    stage.outcomes.handle(read_command(command.content), stage.clock())
+    stage.token_commands.handle(read_command(command.content), stage.clock())
     assert agent.status() == b"TKN CONFIRMED"
     assert agent.verify(agent.opened(push)["verification"]) == b"OK"
-    stage.outcomes.handle(read_command(command.content), stage.clock())
+    stage.token_commands.handle(read_command(command.content), stage.clock())
     assert agent.status() == b"TKN ACTIVE"
 
 
@@ -255,7 +248,7 @@ def test_a_death_from_before_the_token_was_registered_again_is_none(stage: Stage
     stale = TokenDied(token_id=agent.token_id.hex(), reason="BadDeviceToken", observed_at=stage.clock())
     stage.clock.advance(1)
     agent.replace(OTHER_DEVICE)
-    stage.outcomes.handle(stale, stage.clock())
+    stage.token_commands.handle(stale, stage.clock())
     assert agent.status() == b"TKN REGISTERED"
 
 

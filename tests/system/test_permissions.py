@@ -145,6 +145,9 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
     Call(
         "pages", "dynamodb:UpdateItem", f"{PROD.prefix}simplex_items"
     ): "a queue has one follower, never a crowd; but it is match's code, which records what it has pushed",
+    Call(
+        "ntf", "dynamodb:ConditionCheckItem", f"{PROD.prefix}simplex_tokens"
+    ): "a queue is taken over from a token that is gone or dead: the commands' own tests have it",
     Call("api", "dynamodb:PutItem", f"{PROD.prefix}wake_ups"): "a client asks to be woken: the API's own tests do",
     **{
         Call(

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from api.networks.walletconnect.kept_notifications import Keeping, newest_notification
 from clarion import compact_json, tables
+from clarion.command_queue import CommandQueue
 from clarion.event_log import EventLog
 from clarion.events import Event
 from clarion.messages import CommandMessage
@@ -248,10 +249,7 @@ class Stage:
         worker = CommandWorker(
             relay_commands=relay_commands,
             notify_commands=notify_commands,
-            sqs=sqs,
-            queue_url=queues["commands"],
-            dead_letter_url=queues["dead"],
-            max_receives=3,
+            queue=CommandQueue(sqs=sqs, url=queues["commands"], dead_letter_url=queues["dead"], max_receives=3),
         )
         return cls(clock, worker, relay, key_servers, events, queues)
 

@@ -16,7 +16,6 @@ from clarion.event_log import EventLog, EventWriter
 from clarion.events import Event
 from clarion.messages import PushMessage
 from clarion.networks import SIMPLEX
-from clarion.networks.simplex.bounds import VERIFICATIONS_AN_HOUR
 from clarion.networks.simplex.commands import SimplexCommand, message_of
 from clarion.networks.simplex.credentials import public_key
 from clarion.networks.simplex.errors import ErrorType
@@ -29,8 +28,7 @@ from clarion.networks.simplex.tokens import StoredToken, TokenSecrets
 from clarion.newest import NewestRow
 from clarion.rows import plain
 from clarion.secrets import Secret, SharedSecret
-from clarion.tables import Quota, Subscription, find_row, update_if
-from clarion.tokens import token_hash
+from clarion.tables import Subscription, find_row
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 CODE_SECONDS = 86_400
 """As long is a code worth pushing. It is good for as long as its token waits for it."""
 NEWEST_SECONDS = 86_400
-_HOUR = 3600
 _ENVIRONMENTS = {NtfProvider.APNS_SANDBOX: Environment.SANDBOX}
 
 
@@ -64,7 +61,7 @@ class NtfStore:
     def find_token(self, token_id: str) -> StoredToken | None:
         """As it is now; an alias as it is. One whose time is over is gone, if it is there or not."""
         row = find_row(StoredToken, token_id)
-        return None if row is None or (row.ttl and row.ttl <= self.clock() // 1000) else row
+        return None if row is None or row.is_over(self.clock()) else row
 
     def authorized_token(self, token_id: bytes, request: NtfRequest) -> StoredToken:
         """The owner's, as it is now. Raises `NtfRefusal`, in a time that doesn't say whether there is such a token."""
@@ -75,23 +72,15 @@ class NtfStore:
         return row
 
     def find_queue(self, key: bytes) -> FollowedQueue | None:
-        """Unless it has been given up."""
+        """Unless it has been given up, or its time is over."""
         row = next(iter(FollowedQueue.batch_get([key], consistent_read=True)), None)
-        return None if row is None or row.ended else row
+        return None if row is None or row.ended or row.is_over(self.clock()) else row
 
     def opened(self, token: StoredToken) -> TokenSecrets:
         return TokenSecrets.unpack(self.key.open(bytes(token.secrets), token.id))
 
     def environment_of(self, token: DeviceToken) -> Environment:
         return _ENVIRONMENTS.get(token.provider, Environment.PRODUCTION)
-
-    def require_allowance(self, address: str) -> None:
-        """For one more code to this device token in this hour. Raises `NtfRefusal`."""
-        now = self.clock() // 1000
-        quota = Quota(f"simplex-codes:{token_hash(Channel.APNS, address).hex()}:{now // _HOUR}")
-        enough = Quota.quota.does_not_exist() | (Quota.used < VERIFICATIONS_AN_HOUR)
-        if not update_if(quota, Quota.used.add(1), Quota.ttl.set(now + 2 * _HOUR), condition=enough):
-            raise NtfRefusal(ErrorType.QUOTA)
 
     def newest(self, subscription_id: str) -> NewestRow:
         """What has come for it, as it is now."""

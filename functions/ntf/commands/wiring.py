@@ -10,7 +10,7 @@ from clarion.networks.simplex.settings import SimplexSettings
 from clarion.networks.simplex.tables import MODELS
 from clarion.secrets import Secret, SharedSecret
 from clarion.settings import EventSettings
-from ntf.commands.executing import NtfCommands
+from ntf.commands.replies import NtfCommands
 from ntf.commands.store import NtfStore
 
 if TYPE_CHECKING:

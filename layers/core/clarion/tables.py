@@ -94,9 +94,7 @@ class Subscription(Model):
 
     @classmethod
     def actions_of(cls, changes: Mapping[str, Any]) -> list[Action]:
-        """Sets the attributes of these names, and removes those whose value is None."""
-        named = ((getattr(cls, name), value) for name, value in changes.items())
-        return [attribute.remove() if value is None else attribute.set(value) for attribute, value in named]
+        return actions_of(cls, changes)
 
     def __repr__(self) -> str:
         return f"Subscription({self.subscription_id})"
@@ -319,6 +317,12 @@ def update_subscription(subscription_id: str, *actions: Action, condition: Condi
     """The row as it is afterwards; None if the condition does not hold."""
     row = Subscription(subscription_id)
     return row if update_if(row, *actions, condition=condition) else None
+
+
+def actions_of(model: type[Model], changes: Mapping[str, Any]) -> list[Action]:
+    """Sets the attributes of these names, and removes those whose value is None."""
+    named = ((getattr(model, name), value) for name, value in changes.items())
+    return [attribute.remove() if value is None else attribute.set(value) for attribute, value in named]
 
 
 def update_if(row: Model, *actions: Action, condition: Condition) -> bool:

@@ -8,13 +8,10 @@ from clarion.networks import Malformed
 from clarion.networks.simplex.encoding import (
     MalformedSimplex,
     Reader,
-    flag,
     items,
     long,
-    maybe,
     short,
     word16,
-    word32,
     word64,
 )
 
@@ -26,12 +23,7 @@ from clarion.networks.simplex.encoding import (
         (short(b""), "00"),
         (long(b"abc"), "0003 616263"),
         (word16(513), "0201"),
-        (word32(1), "00000001"),
         (word64(1_700_000_000), "000000006553f100"),
-        (flag(True), "54"),
-        (flag(False), "46"),
-        (maybe(None), "30"),
-        (maybe(word16(7)), "31 0007"),
         (items([short(b"a"), short(b"bc")]), "02 0161 026263"),
     ],
 )
@@ -43,29 +35,20 @@ def test_each_value_has_these_bytes(encoded: bytes, expected: str) -> None:
     st.binary(max_size=255),
     st.binary(max_size=1000),
     st.integers(0, 2**16 - 1),
-    st.integers(0, 2**32 - 1),
     st.integers(0, 2**64 - 1),
-    st.booleans(),
     st.lists(st.binary(max_size=9), max_size=255),
-    st.none() | st.binary(max_size=9),
 )
-def test_what_was_written_is_read(
-    a: bytes, b: bytes, c: int, d: int, e: int, f: bool, g: list[bytes], h: bytes | None
-) -> None:
-    written = (
-        short(a), long(b), word16(c), word32(d), word64(e), flag(f), items(map(short, g)),
-        maybe(None if h is None else short(h)), b"rest",
-    )  # fmt: skip
+def test_what_was_written_is_read(a: bytes, b: bytes, c: int, d: int, e: list[bytes]) -> None:
+    written = (short(a), long(b), word16(c), word64(d), items(map(short, e)), b"rest")
     reader = Reader(b"".join(written))
-    read = (reader.short(), reader.long(), reader.word16(), reader.word32(), reader.word64(), reader.flag())
-    assert read == (a, b, c, d, e, f)
-    assert (reader.items(reader.short), reader.maybe(reader.short), reader.rest()) == (tuple(g), h, b"rest")
+    assert (reader.short(), reader.long(), reader.word16(), reader.word64()) == (a, b, c, d)
+    assert (reader.items(reader.short), reader.rest()) == (tuple(e), b"rest")
     reader.end()
 
 
 @pytest.mark.parametrize(
     "read",
-    [Reader.short, Reader.long, Reader.word16, Reader.word32, Reader.word64, Reader.flag],
+    [Reader.short, Reader.long, Reader.word16, Reader.word64],
 )
 @given(raw=st.binary(max_size=7))
 def test_what_ends_too_early_is_malformed(read: Callable[[Reader], object], raw: bytes) -> None:
@@ -86,19 +69,6 @@ def test_a_string_is_never_shorter_than_it_says(raw: str) -> None:
 def test_whatever_follows_the_end_is_malformed() -> None:
     with pytest.raises(MalformedSimplex, match="bytes to spare"):
         Reader(b"x").end()
-
-
-@pytest.mark.parametrize("raw", [b"2", b"T", b"\0", b"\1"])
-def test_maybe_is_one_of_two_characters(raw: bytes) -> None:
-    reader = Reader(raw)
-    with pytest.raises(MalformedSimplex):
-        reader.maybe(reader.short)
-
-
-@pytest.mark.parametrize("raw", [b"t", b"1", b"\1"])
-def test_a_flag_is_one_of_two_characters(raw: bytes) -> None:
-    with pytest.raises(MalformedSimplex):
-        Reader(raw).flag()
 
 
 def test_what_its_length_cannot_say_is_not_written() -> None:

@@ -1,12 +1,17 @@
 """What the functions of a network (`clarion.networks.needs`) read from their environment."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from pydantic import Field, Json
 
 from clarion.channels import Channel
+from clarion.command_queue import CommandQueue
 from clarion.decisions import Environment
 from clarion.settings import Settings
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
 
 
 class NetworkSettings(Settings):
@@ -57,3 +62,8 @@ class WorkerSettings(NetworkSettings):
     queue_url: str
     dead_letter_url: str
     max_receives: int = Field(gt=0)
+
+    def command_queue(self, sqs: "SQSClient") -> CommandQueue:
+        return CommandQueue(
+            sqs=sqs, url=self.queue_url, dead_letter_url=self.dead_letter_url, max_receives=self.max_receives
+        )

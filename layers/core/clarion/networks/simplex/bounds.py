@@ -4,8 +4,10 @@ QUEUES_OF_TOKEN = 1_000
 """An app subscribes to one for each of its conversations, and the row of a token's newest items has room for these."""
 SERVERS_OF_TOKEN = 50
 """An agent's queues lie on servers of its own choice, of which it has some twenty. Each server is a connection of ours."""
-VERIFICATIONS_AN_HOUR = 12
-"""To one device token, whoever asks: anybody may name it, and each wakes its app."""
+CODES_OF_DEVICE_AND_PEER = 12
+"""In an hour, from one network address to one device token: anybody may name it, and each code wakes its app."""
+CODES_OF_DEVICE = 120
+"""In an hour, whoever asks. Ten addresses use that up, so that one alone can't keep the device's owner from a code."""
 UNVERIFIED_SECONDS = 7 * 86_400
 """As long is a token kept that nobody has verified. The push with its code may wait at Apple for a phone that is off."""
 INVALID_SECONDS = 30 * 86_400

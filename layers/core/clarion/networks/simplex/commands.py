@@ -37,14 +37,21 @@ class TokenDeleted(Message):
     token_id: str
 
 
+class TokenReplaced(Message):
+    """A token was replaced a while ago: if it still waits for its code, its queues are kept as long as it is."""
+
+    kind: Literal["token_replaced"] = "token_replaced"
+    token_id: str
+
+
 class TokenRevived(Message):
-    """A token that was dead is active again, or is about to be: its queues get their rules back."""
+    """A token that was not is active again, or is about to be: its queues are kept, and get their rules back."""
 
     kind: Literal["token_revived"] = "token_revived"
     token_id: str
 
 
-type SimplexCommand = CodeDelivered | TokenDied | TokenDeleted | TokenRevived
+type SimplexCommand = CodeDelivered | TokenDied | TokenDeleted | TokenReplaced | TokenRevived
 
 _COMMANDS: TypeAdapter[SimplexCommand] = TypeAdapter(Annotated[SimplexCommand, Field(discriminator="kind")])
 

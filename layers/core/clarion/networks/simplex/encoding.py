@@ -3,8 +3,6 @@
 short string   length (1 byte) ++ bytes
 long string    length (2 bytes) ++ bytes
 list           count (1 byte) ++ items
-maybe          "0", or "1" ++ value
-flag           "T" or "F"
 """
 
 from collections.abc import Callable, Iterable
@@ -48,9 +46,6 @@ class Reader:
     def word16(self) -> int:
         return int.from_bytes(self.take(2))
 
-    def word32(self) -> int:
-        return int.from_bytes(self.take(4))
-
     def word64(self) -> int:
         return int.from_bytes(self.take(8))
 
@@ -60,29 +55,13 @@ class Reader:
     def long(self) -> bytes:
         return self.take(self.word16())
 
-    def flag(self) -> bool:
-        return self._one_of(b"F", b"T")
-
     def items[Item](self, item: Callable[[], Item]) -> tuple[Item, ...]:
         """`item` reads one of them, such as `reader.short`."""
         return tuple(item() for _ in range(self.take(1)[0]))
 
-    def maybe[Item](self, item: Callable[[], Item]) -> Item | None:
-        return item() if self._one_of(b"0", b"1") else None
-
-    def _one_of(self, no: bytes, yes: bytes) -> bool:
-        taken = self.take(1)
-        if taken not in {no, yes}:
-            raise MalformedSimplex("neither yes nor no")
-        return taken == yes
-
 
 def word16(number: int) -> bytes:
     return number.to_bytes(2)
-
-
-def word32(number: int) -> bytes:
-    return number.to_bytes(4)
 
 
 def word64(number: int) -> bytes:
@@ -99,15 +78,7 @@ def long(content: bytes) -> bytes:
     return word16(len(content)) + content
 
 
-def flag(value: bool) -> bytes:  # noqa: FBT001 - it is the value
-    return b"T" if value else b"F"
-
-
 def items(encoded: Iterable[bytes]) -> bytes:
     """Of values that are encoded already. Raises `OverflowError` for more than 255 of them."""
     several = tuple(encoded)
     return len(several).to_bytes(1) + b"".join(several)
-
-
-def maybe(encoded: bytes | None) -> bytes:
-    return b"0" if encoded is None else b"1" + encoded

@@ -18,6 +18,8 @@ TOKENS, QUEUES, ITEMS = "simplex_tokens", "simplex_queues", "simplex_items"
 BY_BUCKET, BY_TOKEN = "by_bucket", "by_token"
 OF_SOURCE = ("queue", "notifier_key", "token_id", "status")
 """What the index of queues has beside its keys."""
+OF_WORKER = ("bucket", "ttl")
+"""What the index of a token's queues has."""
 STORAGE_KEY = "simplex-storage-key"
 IDENTITY = "simplex-identity"
 
@@ -33,7 +35,7 @@ NEEDS = Needs(
             ttl="ttl",
             indexes=(
                 Index(BY_BUCKET, ("bucket", "N"), ("changed_at", "N"), more=OF_SOURCE),
-                Index(BY_TOKEN, ("token_id", "S"), ("queue_key", "B")),
+                Index(BY_TOKEN, ("token_id", "S"), ("queue_key", "B"), more=OF_WORKER),
             ),
         ),
         Table(ITEMS, ("subscription_id", "S")),
@@ -44,8 +46,8 @@ NEEDS = Needs(
     ingest_secrets=(STORAGE_KEY,),
     server_secrets=(STORAGE_KEY, IDENTITY),
     grants=(
-        Grant(TOKENS, ("GetItem", "PutItem", "UpdateItem", "DeleteItem"), _SERVER),
-        Grant(TOKENS, ("GetItem", "UpdateItem"), _WORKER),
+        Grant(TOKENS, ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"), _SERVER),
+        Grant(TOKENS, ("GetItem", "UpdateItem", "ConditionCheckItem"), _WORKER),
         Grant(QUEUES, ("BatchGetItem", "PutItem", "UpdateItem"), _SERVER),
         Grant(QUEUES, ("UpdateItem",), _WORKER),
         Grant(f"{QUEUES}/index/{BY_TOKEN}", ("Query",), _WORKER),

@@ -25,11 +25,12 @@ PONG = b"PONG"
 
 @dataclass(frozen=True, slots=True)
 class NtfSession:
-    """`id` is TLS's, `key` the one that the server has signed in its hello."""
+    """`id` is TLS's, `key` the one that the server has signed in its hello. `peer` is who counts as one in bounds."""
 
     id: bytes = field(repr=False)
     version: int
     key: PrivateKey = field(repr=False)
+    peer: str = field(default="", repr=False)
 
     @property
     def has_batches(self) -> bool:

@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 from pynamodb.attributes import BinaryAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
-from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
+from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
 
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer, read_queue
 from clarion.networks.simplex.bounds import ENDED_SECONDS
 from clarion.networks.simplex.encoding import Reader
-from clarion.networks.simplex.needs import BY_BUCKET, BY_TOKEN, OF_SOURCE, QUEUES
+from clarion.networks.simplex.needs import BY_BUCKET, BY_TOKEN, OF_SOURCE, OF_WORKER, QUEUES
 from clarion.networks.simplex.statuses import QueueStatus
 
 BUCKETS = 16
@@ -48,10 +49,12 @@ class QueuesByToken(GlobalSecondaryIndex["FollowedQueue"]):
 
     class Meta:
         index_name = BY_TOKEN
-        projection = KeysOnlyProjection()
+        projection = IncludeProjection(list(OF_WORKER))
 
     token_id = UnicodeAttribute(hash_key=True)
     queue_key = BinaryAttribute(range_key=True, legacy_encoding=False)
+    bucket = NumberAttribute()
+    ttl = NumberAttribute(null=True)
 
 
 class FollowedQueue(Model):
@@ -59,7 +62,7 @@ class FollowedQueue(Model):
 
     `status` is a `QueueStatus`, or what `statuses.refused` made of an error. `changed_at` is when the subscription was
     made, or given up as `bucket` says, in UNIX milliseconds: a status alone doesn't change it. `ttl` is of those that
-    were given up, and while their token is dead.
+    were given up, and while their token is dead or waits for its code: then it is the token's.
     """
 
     class Meta:
@@ -82,8 +85,19 @@ class FollowedQueue(Model):
         """It counts as if it were not there."""
         return bool(self.bucket == ENDED)
 
+    def is_over(self, now: int) -> bool:
+        """At `now`, in UNIX milliseconds: then it counts likewise."""
+        return bool(self.ttl) and self.ttl <= now // 1000
+
     def __repr__(self) -> str:
         return f"FollowedQueue({bytes(self.queue_key).hex()})"
+
+
+def is_free(now: int) -> Condition:
+    """That nobody has a queue, at `now`, in UNIX milliseconds."""
+    over = FollowedQueue.ttl <= now // 1000
+    condition: Condition = FollowedQueue.queue_key.does_not_exist() | (FollowedQueue.bucket == ENDED) | over
+    return condition
 
 
 def ending(now: int) -> list[Action]:
@@ -110,6 +124,6 @@ def queues_since(bucket: int, changed_at: int = 0) -> Iterator[FollowedQueue]:
     return FollowedQueue.by_bucket.query(bucket, FollowedQueue.changed_at >= changed_at)
 
 
-def queue_keys_of(token_id: str) -> Iterator[bytes]:
-    """All of a token, as far as the index has them."""
-    return (bytes(row.queue_key) for row in FollowedQueue.by_token.query(token_id))
+def queues_of(token_id: str) -> Iterator[FollowedQueue]:
+    """All of a token that it has not given up, as far as the index has them: their keys, and their `ttl`."""
+    return (row for row in FollowedQueue.by_token.query(token_id) if not row.ended)

@@ -24,6 +24,11 @@ class TokenStatus(StrEnum):
         return self if version >= REASONS_VERSION else self.partition(",")[0]
 
 
+ALIVE = frozenset({TokenStatus.REGISTERED, TokenStatus.CONFIRMED, TokenStatus.ACTIVE})
+"""The states in which a token may be verified."""
+DEAD = frozenset(status for status in TokenStatus if status.startswith("INVALID"))
+
+
 class QueueStatus(StrEnum):
     """Of a subscription, which is for one queue."""
 

@@ -20,7 +20,9 @@ from pynamodb.attributes import (
     UnicodeAttribute,
     UnicodeSetAttribute,
 )
+from pynamodb.expressions.condition import Condition
 from pynamodb.models import Model
+from pynamodb.transactions import TransactWrite
 
 from clarion.networks.simplex.addresses import SmpServer
 from clarion.networks.simplex.commands import client_id
@@ -52,9 +54,10 @@ class StoredToken(Model):
     """`secrets` are sealed `TokenSecrets`, bound to the row's `token_id`.
 
     `token` is as the agent sent it, `status` a `TokenStatus`. It is `verified` if it ever was ACTIVE. It has `lost_rules`
-    if its subscription has ended since, and then counts the queues that were `added` to those whose rules are to be
-    written again. `servers` has some digits of the hash of each SMP server that it has named. `registered_at` is when
-    its token was, in UNIX milliseconds; `ttl` is in seconds. A row with `alias_of` has nothing else.
+    if its subscription has ended since, or its queues have a `ttl`, and then counts the queues that were `added` to those
+    whose rules are to be written again. `servers` has some digits of the hash of each SMP server that it has named.
+    `registered_at` is when its token was, in UNIX milliseconds, which no two of them share; `ttl` is in seconds, of all
+    that are not ACTIVE. A row with `alias_of` has but a `ttl` beside, that of the row whose `alias` it is.
     """
 
     class Meta:
@@ -62,6 +65,7 @@ class StoredToken(Model):
 
     token_id = UnicodeAttribute(hash_key=True)
     alias_of = UnicodeAttribute(null=True)
+    alias = UnicodeAttribute(null=True)
     owner_key = BinaryAttribute(legacy_encoding=False, null=True)
     secrets = BinaryAttribute(legacy_encoding=False, null=True)
     provider = UnicodeAttribute(null=True)
@@ -92,8 +96,40 @@ class StoredToken(Model):
     def id(self) -> bytes:
         return bytes.fromhex(self.token_id)
 
+    def is_over(self, now: int) -> bool:
+        """At `now`, in UNIX milliseconds: then it counts as if it were not there."""
+        return bool(self.ttl) and self.ttl <= now // 1000
+
     def __repr__(self) -> str:
         return f"StoredToken({self.token_id})"
+
+
+def is_gone(now: int) -> Condition:
+    """That no token has this id at `now`, in UNIX milliseconds."""
+    over = StoredToken.ttl <= now // 1000
+    condition: Condition = StoredToken.token_id.does_not_exist() | StoredToken.alias_of.exists() | over
+    return condition
+
+
+def is_as_read(row: StoredToken) -> Condition:
+    """That the token has neither been registered anew since `row` was read, nor verified, died, or lost its rules."""
+    same = (StoredToken.status == row.status) & (StoredToken.registered_at == row.registered_at)
+    condition: Condition = same & (StoredToken.lost_rules == row.lost_rules)
+    return condition
+
+
+def keep_alias(write: TransactWrite, row: StoredToken, ttl: int | None) -> None:
+    """As long as the row itself, in a transaction that changes its `ttl`."""
+    if row.alias is not None:
+        action = StoredToken.ttl.remove() if ttl is None else StoredToken.ttl.set(ttl)
+        write.update(StoredToken(row.alias), actions=[action], condition=StoredToken.alias_of == row.token_id)
+
+
+def delete_alias(write: TransactWrite, row: StoredToken) -> None:
+    """In a transaction that deletes the row, or replaces its token."""
+    if row.alias is not None:
+        its = StoredToken.token_id.does_not_exist() | (StoredToken.alias_of == row.token_id)
+        write.delete(StoredToken(row.alias), condition=its)
 
 
 def token_id(key: StorageKey, token: DeviceToken, owner_key: bytes) -> str:

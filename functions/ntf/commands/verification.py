@@ -9,9 +9,7 @@ from hmac import compare_digest
 from pynamodb.transactions import TransactWrite
 
 from clarion import subscriptions
-from clarion.addresses import canonical
 from clarion.backoff import WRITE_ATTEMPTS
-from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
 from clarion.events import SubscriptionChanged
 from clarion.networks import SIMPLEX
@@ -20,12 +18,12 @@ from clarion.networks.simplex.commands import TokenDeleted, TokenRevived, token_
 from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import OK, NtfRequest, token_status
 from clarion.networks.simplex.ntf_commands import NtfProvider, NtfRefusal, ScheduleWakeUps, VerifyToken
-from clarion.networks.simplex.statuses import TokenStatus
-from clarion.networks.simplex.tokens import StoredToken
-from clarion.tables import Subscription, Token, find_subscription, transact, unchanged
+from clarion.networks.simplex.statuses import ALIVE, TokenStatus
+from clarion.networks.simplex.tokens import StoredToken, delete_alias, is_as_read, keep_alias
+from clarion.tables import Subscription, Token, actions_of, find_subscription, transact, unchanged
 from clarion.tokens import free_token, hash_of, token_of
 from clarion.wake_ups import add_wake_up, remove_wake_up
-from ntf.commands.registering import ALIVE
+from ntf.commands.registration import is_of_device
 from ntf.commands.store import NtfStore
 
 ORDER_SECONDS = 60
@@ -38,6 +36,7 @@ def verify(store: NtfStore, request: NtfRequest, command: VerifyToken) -> bytes:
         if row.status not in ALIVE or not compare_digest(store.opened(row).code, command.code):
             raise NtfRefusal(ErrorType.AUTH)
         if row.status == TokenStatus.ACTIVE or _activate(store, row):
+            _follow_up(store, row)
             return OK
     raise NtfRefusal(ErrorType.STORE)
 
@@ -82,6 +81,7 @@ def delete_token(store: NtfStore, row: StoredToken) -> bool:
 
     def write(transaction: TransactWrite) -> None:
         transaction.delete(StoredToken(row.token_id))
+        delete_alias(transaction, row)
         if subscription is None:
             return
         transaction.delete(subscription, condition=unchanged(subscription))
@@ -110,9 +110,9 @@ def _activate(store: NtfStore, row: StoredToken) -> bool:
     after = Subscription(**(before.attribute_values | changes))
 
     def write(transaction: TransactWrite) -> None:
-        as_read = (StoredToken.status == row.status) & (StoredToken.token == bytes(row.token))
-        actions = [StoredToken.status.set(TokenStatus.ACTIVE.value), StoredToken.verified.set(True)]
-        transaction.update(row, actions=[*actions, StoredToken.ttl.remove()], condition=as_read)
+        of_token = {"status": TokenStatus.ACTIVE.value, "verified": True, "ttl": None}
+        transaction.update(row, actions=actions_of(StoredToken, of_token), condition=is_as_read(row))
+        keep_alias(transaction, row, None)
         transaction.update(before, actions=Subscription.actions_of(changes), condition=unchanged(before))
         transaction.save(token_of(after))
         add_wake_up(transaction, after)
@@ -120,10 +120,16 @@ def _activate(store: NtfStore, row: StoredToken) -> bool:
     if not transact(store.connection, write):
         return False
     store.record(SubscriptionChanged.of(after, now))
-    _delete_others(store, row, after)
-    if row.verified:
-        _push_missed(store, after)
     return True
+
+
+def _follow_up(store: NtfStore, row: StoredToken) -> None:
+    """Also when it is verified again: its agent has had no answer, so perhaps nothing of this was done."""
+    subscription = find_subscription(row.subscription_id)
+    if subscription is not None and subscription.status == SubscriptionStatus.ACTIVE:
+        _delete_others(store, row, subscription)
+        if row.verified:
+            _push_missed(store, subscription)
 
 
 def _delete_others(store: NtfStore, row: StoredToken, subscription: Subscription) -> None:
@@ -132,15 +138,8 @@ def _delete_others(store: NtfStore, row: StoredToken, subscription: Subscription
         if not holder.holder.startswith(f"{SIMPLEX}/") or holder.subscription_id == subscription.subscription_id:
             continue
         other = store.find_token(token_id_of(bytes(holder.client_id)))
-        if other and _is_of_device(other, row, subscription):
+        if other and is_of_device(other.device_token, row.device_token):
             delete_token(store, other)
-
-
-def _is_of_device(other: StoredToken, row: StoredToken, subscription: Subscription) -> bool:
-    """Agents may write one device's token in several ways."""
-    if other.provider != row.provider:
-        return False
-    return canonical(Channel.APNS, bytes(other.token).decode("ascii")) == subscription.token
 
 
 def _push_missed(store: NtfStore, subscription: Subscription) -> None:

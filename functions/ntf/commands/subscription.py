@@ -4,12 +4,18 @@
     SDEL ──▶ given up, and gone a day later
 
 A queue has one subscription, of whoever was first with the notifier's key. While a token is dead its queues are followed,
-but have no rules: these come back when it is verified again.
+but have no rules: these come back when it is verified again. Another token takes a queue over
+
+    if the one that has it is gone;
+    if that one is dead, by the same notifier's key;
+    if that one waits for the code of the device that the other has proven to have: this one is deleted first.
 """
 
 from collections.abc import Callable
 from hmac import compare_digest
+from typing import NamedTuple
 
+from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from pynamodb.transactions import TransactWrite
 
@@ -17,18 +23,21 @@ from clarion.backoff import WRITE_ATTEMPTS
 from clarion.decisions import SubscriptionStatus
 from clarion.networks.simplex.addresses import SmpQueue
 from clarion.networks.simplex.bounds import QUEUES_OF_TOKEN, SERVERS_OF_TOKEN
+from clarion.networks.simplex.commands import TokenDeleted
 from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import OK, NtfRequest, queue_status, queue_subscribed
 from clarion.networks.simplex.ntf_commands import NtfRefusal, SubscribeQueue
-from clarion.networks.simplex.queues import ENDED, FOLLOWED, NEWS, FollowedQueue, ending
+from clarion.networks.simplex.queues import FOLLOWED, NEWS, FollowedQueue, ending, is_free
 from clarion.networks.simplex.rules import key_of, queue_key
-from clarion.networks.simplex.statuses import QueueStatus, TokenStatus
+from clarion.networks.simplex.statuses import DEAD, QueueStatus, TokenStatus
 from clarion.networks.simplex.storage_key import ID_BYTES
-from clarion.networks.simplex.tokens import StoredToken, server_name
+from clarion.networks.simplex.tokens import StoredToken, is_as_read, is_gone, server_name
 from clarion.rule_events import rule_events
 from clarion.rulesets import Changed, RuleSet
 from clarion.tables import RuleRow, Subscription, find_subscription, rule_key, transact, unchanged, update_if
+from ntf.commands.registration import is_of_device
 from ntf.commands.store import NtfStore
+from ntf.commands.verification import delete_token
 
 NO_TOKEN = bytes(ID_BYTES)
 """The id of none: looking for it takes as long as for any."""
@@ -41,7 +50,7 @@ def subscribe(store: NtfStore, request: NtfRequest, command: SubscribeQueue) -> 
     for _ in range(WRITE_ATTEMPTS):
         token = _usable(store.authorized_token(command.token_id, request))
         found = store.find_queue(key)
-        if _subscribed(store, found, token, command) if found else _added(store, token, command):
+        if _subscribed(store, found, token, command):
             return queue_subscribed(key)
     raise NtfRefusal(ErrorType.STORE)
 
@@ -73,23 +82,73 @@ def _usable(token: StoredToken) -> StoredToken:
     return token
 
 
-def _subscribed(store: NtfStore, found: FollowedQueue, token: StoredToken, command: SubscribeQueue) -> bool:
-    """Again. One that could not be followed is tried once more. False if the row has changed meanwhile."""
-    if found.token_id != token.token_id:
-        raise NtfRefusal(ErrorType.AUTH)
-    if not compare_digest(store.key.open(bytes(found.notifier_key), bytes(found.queue_key)), command.notifier_key):
-        raise NtfRefusal(ErrorType.AUTH)
-    if found.status in FOLLOWED:
-        return True
-    changed_at = FollowedQueue.changed_at.set(store.clock())
-    actions = (FollowedQueue.status.set(QueueStatus.NEW.value), FollowedQueue.bucket.set(NEWS), changed_at)
-    same = (FollowedQueue.token_id == token.token_id) & (FollowedQueue.changed_at == found.changed_at)
-    return update_if(found, *actions, condition=same)
-
-
-def _added(store: NtfStore, token: StoredToken, command: SubscribeQueue) -> bool:
+def _subscribed(store: NtfStore, found: FollowedQueue | None, token: StoredToken, command: SubscribeQueue) -> bool:
     """False if one of the rows has changed meanwhile."""
-    row, now = _row(store, token, command), store.clock()
+    if found is None:
+        return _added(store, token, command, _Place(is_free(store.clock())))
+    if found.token_id != token.token_id:
+        return _taken_over(store, found, token, command)
+    if not _is_same_key(store, found, command):
+        raise NtfRefusal(ErrorType.AUTH)
+    if found.ttl != token.ttl and not token.lost_rules:
+        # It is left of a token that was forgotten, and registered again.
+        return _added(store, token, command, _Place(_is_as_read(found)))
+    return found.status in FOLLOWED or _tried_again(store, found)
+
+
+def _is_same_key(store: NtfStore, found: FollowedQueue, command: SubscribeQueue) -> bool:
+    return compare_digest(store.key.open(bytes(found.notifier_key), bytes(found.queue_key)), command.notifier_key)
+
+
+def _tried_again(store: NtfStore, found: FollowedQueue) -> bool:
+    """One that could not be followed."""
+    now = max(store.clock(), int(found.changed_at) + 1)
+    status = FollowedQueue.status.set(QueueStatus.NEW.value)
+    changes = status, FollowedQueue.bucket.set(NEWS), FollowedQueue.changed_at.set(now)
+    return update_if(found, *changes, condition=_is_as_read(found))
+
+
+def _is_as_read(found: FollowedQueue) -> Condition:
+    same = FollowedQueue.token_id == found.token_id
+    condition: Condition = same & (FollowedQueue.changed_at == found.changed_at)
+    return condition
+
+
+class _Place(NamedTuple):
+    """Where a queue's row goes: what must hold of it, of the token that has had it, and when that one changed it."""
+
+    condition: Condition
+    before: tuple[str, Condition] | None = None
+    changed_at: int = 0
+
+
+def _taken_over(store: NtfStore, found: FollowedQueue, token: StoredToken, command: SubscribeQueue) -> bool:
+    """From another token. Whoever reads one must not find it changed until the queue is this one's."""
+    other = store.find_token(found.token_id)
+    if other is None or other.alias_of:
+        store.order(TokenDeleted(token_id=found.token_id), 0)
+        unchanged_token = is_gone(store.clock())
+    elif other.status in DEAD and _is_same_key(store, found, command):
+        unchanged_token = is_as_read(other)
+    elif _is_of_proven_device(other, token):
+        delete_token(store, other)
+        return False
+    else:
+        raise NtfRefusal(ErrorType.AUTH)
+    before = (found.token_id, unchanged_token)
+    return _added(store, token, command, _Place(_is_as_read(found), before, int(found.changed_at)))
+
+
+def _is_of_proven_device(other: StoredToken, token: StoredToken) -> bool:
+    """Whether `other` was replaced by the token that `token` is verified for: its own code went there as well."""
+    if token.status != TokenStatus.ACTIVE or other.status == TokenStatus.ACTIVE:
+        return False
+    return is_of_device(other.device_token, token.device_token)
+
+
+def _added(store: NtfStore, token: StoredToken, command: SubscribeQueue, place: _Place) -> bool:
+    """False if one of the rows has changed meanwhile."""
+    row, now = _row(store, token, command, place.changed_at + 1), store.clock()
     subscription = _active(token)
     if (subscription.rule_count if subscription else token.added) >= QUEUES_OF_TOKEN:
         raise NtfRefusal(ErrorType.QUOTA)
@@ -97,8 +156,10 @@ def _added(store: NtfStore, token: StoredToken, command: SubscribeQueue) -> bool
     changed = Changed(subscription, _rule_of(row), {}) if subscription else None
 
     def write(transaction: TransactWrite) -> None:
-        free = FollowedQueue.queue_key.does_not_exist() | (FollowedQueue.bucket == ENDED)
-        transaction.save(row, condition=free)
+        transaction.save(row, condition=place.condition)
+        if place.before:
+            name, unchanged_token = place.before
+            transaction.condition_check(StoredToken, name, condition=unchanged_token)
         if changed:
             _change_rules(transaction, changed, now)
         if changes:
@@ -120,7 +181,7 @@ def _given_up(store: NtfStore, queue: FollowedQueue, token: StoredToken) -> bool
     return _written(store, write, changed, now)
 
 
-def _row(store: NtfStore, token: StoredToken, command: SubscribeQueue) -> FollowedQueue:
+def _row(store: NtfStore, token: StoredToken, command: SubscribeQueue, earliest: int) -> FollowedQueue:
     key = queue_key(command.queue)
     return FollowedQueue(
         key,
@@ -129,7 +190,7 @@ def _row(store: NtfStore, token: StoredToken, command: SubscribeQueue) -> Follow
         token_id=token.token_id,
         status=QueueStatus.NEW.value,
         bucket=NEWS,
-        changed_at=store.clock(),
+        changed_at=max(store.clock(), earliest),
         ttl=token.ttl,
     )
 

@@ -1,4 +1,4 @@
-"""TNEW and TRPL: a token, or another instead of it. Both push a code to it, which `verifying` takes.
+"""TNEW and TRPL: a token, or another instead of it. Both push a code to it, which `verification` takes.
 
     ──TNEW──▶ REGISTERED ──TNEW──▶ the same code again
                   ▲
@@ -10,7 +10,6 @@ Without the code the token gets no other push; an agent that is told nothing reg
 from collections.abc import Mapping
 from hmac import compare_digest
 from secrets import token_bytes
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from nacl.public import PrivateKey
@@ -22,7 +21,7 @@ from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
 from clarion.events import SubscriptionChanged
 from clarion.networks import SIMPLEX
-from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS
+from clarion.networks.simplex.bounds import UNVERIFIED_SECONDS
 from clarion.networks.simplex.composing import sealed_for_dispatch
 from clarion.networks.simplex.credentials import dh_key, public_key
 from clarion.networks.simplex.encoding import MalformedSimplex
@@ -30,16 +29,17 @@ from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import OK, NtfRequest, token_registered
 from clarion.networks.simplex.ntf_commands import DeviceToken, NtfProvider, NtfRefusal, RegisterToken, ReplaceToken
 from clarion.networks.simplex.payload import token_secret
-from clarion.networks.simplex.statuses import TokenStatus
-from clarion.networks.simplex.tokens import StoredToken, TokenSecrets, token_id
-from clarion.tables import Subscription, find_subscription, transact, unchanged
-from clarion.tokens import free_token
-from clarion.wake_ups import remove_wake_up
+from clarion.networks.simplex.statuses import ALIVE, TokenStatus
+from clarion.networks.simplex.tokens import (
+    StoredToken,
+    TokenSecrets,
+    is_gone,
+    token_id,
+)
+from clarion.tables import Subscription, find_subscription, transact
+from ntf.commands.allowances import require_code
+from ntf.commands.codes import CODE_BYTES, Changes, alias_for, wait_for_code
 from ntf.commands.store import NtfStore
-
-CODE_BYTES = 32
-ALIVE = frozenset({TokenStatus.REGISTERED, TokenStatus.CONFIRMED, TokenStatus.ACTIVE})
-"""The states in which a token may be verified."""
 
 
 class Reached(NamedTuple):
@@ -49,20 +49,12 @@ class Reached(NamedTuple):
     address: str
 
 
-class Changes(NamedTuple):
-    """Of a token's row and of its subscription's, by their attributes. `alias` is the id that leads to the row as well."""
-
-    of_token: Mapping[str, Any] = MappingProxyType({})
-    of_subscription: Mapping[str, Any] = MappingProxyType({})
-    alias: str | None = None
-
-
 def register(store: NtfStore, request: NtfRequest, command: RegisterToken) -> bytes:
     if not request.is_authorized_by(public_key(command.owner_key)):
         raise NtfRefusal(ErrorType.AUTH)
     address = address_of(store, command.token)
     if command.token.provider is not NtfProvider.NONE:
-        store.require_allowance(address)
+        require_code(store, request, address)
     derived = token_id(store.key, command.token, command.owner_key)
     for _ in range(WRITE_ATTEMPTS):
         found = _find(store, command.token, derived)
@@ -78,7 +70,7 @@ def replace(store: NtfStore, request: NtfRequest, command: ReplaceToken) -> byte
     address = address_of(store, command.token)
     if NtfProvider.NONE in {command.token.provider, row.device_token.provider}:
         raise NtfRefusal(ErrorType.CMD_PROHIBITED)
-    store.require_allowance(address)
+    require_code(store, request, address)
     for _ in range(WRITE_ATTEMPTS):
         if _replaced(store, row, command.token, address):
             return OK
@@ -96,6 +88,14 @@ def address_of(store: NtfStore, token: DeviceToken) -> str:
         return canonical(Channel.APNS, token.token.decode("ascii"))
     except ValueError:
         raise NtfRefusal(ErrorType.CMD_SYNTAX) from None
+
+
+def is_of_device(one: DeviceToken, other: DeviceToken) -> bool:
+    """Whether both reach the same device, for agents may write its token in several ways."""
+    if one.provider != other.provider or one.provider is NtfProvider.NONE:
+        return False
+    first, second = (canonical(Channel.APNS, each.token.decode("ascii")) for each in (one, other))
+    return first == second
 
 
 def _find(store: NtfStore, token: DeviceToken, derived: str) -> StoredToken | None:
@@ -129,8 +129,7 @@ def _add(store: NtfStore, command: RegisterToken, derived: str, address: str) ->
     pushed = command.token.provider is not NtfProvider.NONE
 
     def write(transaction: TransactWrite) -> None:
-        gone = StoredToken.token_id.does_not_exist() | StoredToken.alias_of.exists() | (StoredToken.ttl <= now // 1000)
-        transaction.save(row, condition=gone)
+        transaction.save(row, condition=is_gone(now))
         if pushed:
             transaction.save(subscription)
 
@@ -157,11 +156,11 @@ def _subscription(store: NtfStore, row: StoredToken, address: str, secrets: Toke
         began_at=now,
         updated_at=now,
         ttl=row.ttl,
-        **_registered(store, Reached(row.device_token, address), row.subscription_id, secrets, now),
+        **_destination(store, Reached(row.device_token, address), row.subscription_id, secrets, now),
     )
 
 
-def _registered(store: NtfStore, reached: Reached, of: str, secrets: TokenSecrets, now: int) -> Mapping[str, Any]:
+def _destination(store: NtfStore, reached: Reached, of: str, secrets: TokenSecrets, now: int) -> Mapping[str, Any]:
     """What of the subscription `of` says where it is pushed to, and how."""
     return {
         "token": reached.address,
@@ -186,7 +185,10 @@ def _repeat(store: NtfStore, command: RegisterToken, row: StoredToken) -> bytes 
         raise NtfRefusal(ErrorType.AUTH)
     if row.device_token.provider is not NtfProvider.NONE:
         subscription = find_subscription(row.subscription_id)
-        if subscription is None or (row.status not in ALIVE and not _pending_again(store, row, subscription)):
+        if subscription is None:
+            return None
+        died = row.status not in ALIVE or subscription.status == SubscriptionStatus.INVALID
+        if died and not _pending_again(store, row, subscription):
             return None
         store.push_code(subscription)
     return token_registered(row.id, ours.public_key)
@@ -194,7 +196,7 @@ def _repeat(store: NtfStore, command: RegisterToken, row: StoredToken) -> bytes 
 
 def _pending_again(store: NtfStore, row: StoredToken, before: Subscription) -> bool:
     """Of a dead token. False if somebody else has changed one of the rows meanwhile."""
-    return _wait_for_code(store, row, before, Changes()) is not None
+    return wait_for_code(store, row, before, Changes()) is not None
 
 
 def _replaced(store: NtfStore, row: StoredToken, token: DeviceToken, address: str) -> bool:
@@ -203,47 +205,12 @@ def _replaced(store: NtfStore, row: StoredToken, token: DeviceToken, address: st
     if before is None:
         return False
     secrets = store.opened(row)._replace(code=token_bytes(CODE_BYTES))
-    where = _registered(store, Reached(token, address), row.subscription_id, secrets, store.clock())
+    where = _destination(store, Reached(token, address), row.subscription_id, secrets, store.clock())
     sealed = store.key.seal(secrets.packed, row.id)
-    changes = {"provider": token.provider.value, "token": token.token, "secrets": sealed}
-    alias = token_id(store.key, token, bytes(row.owner_key))
-    after = _wait_for_code(store, row, before, Changes(changes, where, None if alias == row.token_id else alias))
+    alias = alias_for(store, row, token)
+    changes = {"provider": token.provider.value, "token": token.token, "secrets": sealed, "alias": alias}
+    after = wait_for_code(store, row, before, Changes(changes, where))
     if after is None:
         return False
     store.push_code(after)
     return True
-
-
-def _wait_for_code(store: NtfStore, row: StoredToken, before: Subscription, changes: Changes) -> Subscription | None:
-    """The subscription, which is pending now; None if somebody else has changed one of the rows meanwhile."""
-    now = store.clock()
-    ttl = now // 1000 + (INVALID_SECONDS if row.verified else UNVERIFIED_SECONDS)
-    lost = row.lost_rules or (row.verified and before.status == SubscriptionStatus.INVALID)
-    status, state = TokenStatus.REGISTERED.value, SubscriptionStatus.PENDING.value
-    of_token = {**changes.of_token, "status": status, "lost_rules": lost, "registered_at": now, "ttl": ttl}
-    of_row = {
-        **changes.of_subscription,
-        "status": state,
-        "status_reason": None,
-        "revision": before.revision + 1,
-        "ttl": ttl,
-    }
-    of_row |= {"created_at": now, "updated_at": now}
-    after = Subscription(**(before.attribute_values | of_row))
-
-    def write(transaction: TransactWrite) -> None:
-        as_read = (StoredToken.status == row.status) & (StoredToken.token == bytes(row.token))
-        actions = [getattr(StoredToken, name).set(value) for name, value in of_token.items()]
-        transaction.update(row, actions=actions, condition=as_read)
-        transaction.update(before, actions=Subscription.actions_of(of_row), condition=unchanged(before))
-        if before.status == SubscriptionStatus.ACTIVE:
-            free_token(transaction, before)
-        remove_wake_up(transaction, before)
-        if changes.alias is not None:
-            free = StoredToken.token_id.does_not_exist() | StoredToken.alias_of.exists()
-            transaction.save(StoredToken(changes.alias, alias_of=row.token_id), condition=free)
-
-    if not transact(store.connection, write):
-        return None
-    store.record(SubscriptionChanged.of(after, now))
-    return after

@@ -20,7 +20,7 @@ from clarion.networks.simplex.ntf_commands import (
     VerifyToken,
 )
 from clarion.secrets import SecretError
-from ntf.commands import registering, subscribing, verifying
+from ntf.commands import registration, subscription, verification
 from ntf.commands.store import NtfStore
 
 logger = Logger(service=SIMPLEX)
@@ -50,15 +50,15 @@ class NtfCommands:
 def _execute(store: NtfStore, request: NtfRequest, command: NtfCommand) -> bytes:
     match command:
         case RegisterToken():
-            return registering.register(store, request, command)
+            return registration.register(store, request, command)
         case ReplaceToken():
-            return registering.replace(store, request, command)
+            return registration.replace(store, request, command)
         case VerifyToken():
-            return verifying.verify(store, request, command)
+            return verification.verify(store, request, command)
         case ScheduleWakeUps():
-            return verifying.schedule(store, request, command)
+            return verification.schedule(store, request, command)
         case SubscribeQueue():
-            return subscribing.subscribe(store, request, command)
+            return subscription.subscribe(store, request, command)
     return _PLAIN[command](store, request)
 
 
@@ -67,10 +67,10 @@ def _pong(_store: NtfStore, _request: NtfRequest) -> bytes:
 
 
 _PLAIN: Mapping[PlainCommand, Callable[[NtfStore, NtfRequest], bytes]] = {
-    PlainCommand.CHECK_TOKEN: verifying.check,
-    PlainCommand.DELETE_TOKEN: verifying.delete,
-    PlainCommand.CHECK_SUBSCRIPTION: subscribing.check,
-    PlainCommand.DELETE_SUBSCRIPTION: subscribing.delete,
+    PlainCommand.CHECK_TOKEN: verification.check,
+    PlainCommand.DELETE_TOKEN: verification.delete,
+    PlainCommand.CHECK_SUBSCRIPTION: subscription.check,
+    PlainCommand.DELETE_SUBSCRIPTION: subscription.delete,
     PlainCommand.PING: _pong,
 }
 
