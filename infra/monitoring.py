@@ -14,7 +14,7 @@ from constructs import Construct
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.metrics import Decision, Metric, decided
-from clarion.networks import network
+from clarion.networks import SIMPLEX, network
 from infra.alarms import AlarmSpec, alarm_specs, writes_per_push
 from infra.config import EnvironmentConfig
 from infra.metrics import MAXIMUM, MINIMUM, P99, SUM, counted, of_all_functions, of_api, of_queue, of_stream
@@ -152,7 +152,10 @@ def _nodes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
     measure = partial(counted, environment.stage, "ingest")
     names = [name for name in environment.followed_networks if network(name).needs.nodes]
     connected = (measure(Metric.NODES_CONNECTED, network=name, statistic=MINIMUM) for name in names)
-    return _graph("Nodes", *connected, *(measure(Metric.NODE_FAULTS, network=name) for name in names))
+    faults = (measure(Metric.NODE_FAULTS, network=name) for name in names)
+    # Of SimpleX, whose servers nobody has named here. Its tasks divide them.
+    servers = (Metric.SMP_SERVERS_REACHED, Metric.SMP_SERVERS_UNREACHED) if SIMPLEX in environment.networks else ()
+    return _graph("Nodes", *connected, *faults, *(measure(name, statistic=MAXIMUM) for name in servers))
 
 
 def _queues(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:

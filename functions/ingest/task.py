@@ -172,6 +172,7 @@ class Task:
         owned = self.sharing.shards.owned
         connected = self.sources.connected_of if owned else {}
         return {
+            **self.sources.gauges,
             **{OfNetwork(Metric.NODES_CONNECTED, name): count for name, count in connected.items()},
             Metric.REPLAY_REMAINING: self.sources.remaining,
             Metric.INGEST_LAG: self._lag_ms(),

@@ -1,22 +1,26 @@
 """What SimpleX states in its `needs` is deployed where an environment names it."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from aws_cdk.assertions import Template
 from pydantic import ValidationError
 
+from clarion.metrics import Metric
 from clarion.networks import SIMPLEX, STATEMENTS
-from clarion.networks.simplex.needs import IDENTITY, ITEMS, OF_SOURCE, OF_WORKER, STORAGE_KEY
+from clarion.networks.simplex.needs import IDENTITY, ITEMS, NEEDS, OF_SOURCE, OF_WORKER, STORAGE_KEY
 from clarion.networks.simplex.settings import LOCAL_OPTIONS, SimplexOptions
 from dispatch.settings import DispatchSettings
+from infra.alarms import alarm_entry
 from infra.config import EnvironmentConfig
 from infra.environments import EMULATOR, PROD
 from match.settings import MatchSettings
 from simplex.worker import SimplexWorkerSettings
 from tests.grants import Permissions, permissions
-from tests.infra.templates import function_variables, properties, resolved
+from tests.infra.templates import function_variables, metrics_of_dashboard, properties, resolved
 
+ROOT = Path(__file__).parents[2]
 OPTIONS = {"hosts": ["ntf.example.org"], "app": "first"}
 DEPLOYED = {"networks": (STATEMENTS, SIMPLEX), "options": {SIMPLEX: OPTIONS}}
 RECEIVING = ("ReceiveMessage", "ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "GetQueueUrl")
@@ -31,6 +35,22 @@ def template(template_with: Callable[..., Template]) -> Template:
 @pytest.fixture(scope="module")
 def allowed(template: Template) -> Mapping[str, Permissions]:
     return permissions(template)
+
+
+def test_each_alarm_that_it_asks_for_has_an_entry_in_the_runbook(template: Template) -> None:
+    alarms = {each["AlarmName"]: each for each in properties(template, "AWS::CloudWatch::Alarm")}
+    page = (ROOT / "docs/operations.md").read_text()
+    for need in NEEDS.alarms:
+        entry = alarm_entry(SIMPLEX, need)
+        alarm = alarms[f"clarion-prod-{entry}"]
+        assert (alarm["MetricName"], alarm["Threshold"], alarm["Statistic"]) == (need.metric, need.threshold, "Sum")
+        assert f"#### `{entry}`" in page
+
+
+def test_the_dashboard_shows_how_many_smp_servers_are_reached(template: Template) -> None:
+    (dashboard,) = properties(template, "AWS::CloudWatch::Dashboard")
+    shown = {each.name for each in metrics_of_dashboard(dashboard)}
+    assert {Metric.SMP_SERVERS_REACHED, Metric.SMP_SERVERS_UNREACHED} <= shown
 
 
 def variables(template: Template, function: str) -> dict[str, str]:

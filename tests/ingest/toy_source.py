@@ -9,7 +9,7 @@ from clarion.networks import Command
 from ingest.counts import OfNetwork
 from ingest.downstream import Downstream
 from ingest.settings import IngestSettings
-from ingest.sources import SourceFault, SourceSpec
+from ingest.sources import NO_GAUGES, SourceFault, SourceSpec
 from tests.toy import TOY
 
 SECRET = "c2VjcmV0"
@@ -54,6 +54,8 @@ class ToySource:
 
 
 class ToySources:
+    gauges = NO_GAUGES
+
     def __init__(self, source: ToySource, downstream: Downstream) -> None:
         self.sources = [source]
         self._downstream = downstream

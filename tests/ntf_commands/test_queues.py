@@ -5,7 +5,7 @@ from pynamodb.connection import Connection
 from pynamodb.transactions import TransactWrite
 
 from clarion.networks.simplex import bounds
-from clarion.networks.simplex.queues import FollowedQueue, bucket_of, queue_of, queues_since
+from clarion.networks.simplex.queues import NEWS, FollowedQueue, bucket_of, queue_of, queues_since
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.tables import transact
 from ntf.commands import subscription
@@ -20,7 +20,7 @@ def test_a_subscription_is_a_queue_to_follow_and_a_rule(stage: Stage) -> None:
     assert agent.subscribe(1) == b"IDSUB " + bytes([len(key)]) + key
     (row,) = stage.queues()
     assert (bytes(row.queue_key), queue_of(bytes(row.queue)), row.status) == (key, queue(1), "NEW")
-    assert (row.token_id, row.bucket) == (agent.token_id.hex(), bucket_of(queue(1).server))
+    assert (row.token_id, row.bucket) == (agent.token_id.hex(), NEWS)
     subscription = stage.subscription(agent)
     assert subscription.rule_count == 1
     assert stage.rules(subscription.subscription_id) == [key_of(key)]
@@ -28,7 +28,7 @@ def test_a_subscription_is_a_queue_to_follow_and_a_rule(stage: Stage) -> None:
 
 def test_its_source_finds_it_with_its_key(stage: Stage) -> None:
     stage.agent().activate().subscribe(1)
-    (found,) = queues_since(bucket_of(queue(1).server), NOW)
+    (found,) = queues_since(NEWS, NOW)
     key = stage.commands.store.key.open(bytes(found.notifier_key), bytes(found.queue_key))
     assert (key, bytes(found.queue), found.status) == (notifier_key(1), queue(1).encoded, "NEW")
 
@@ -43,10 +43,12 @@ def test_one_that_could_not_be_followed_is_tried_again(stage: Stage) -> None:
     agent = stage.agent().activate()
     agent.subscribe(1)
     stage.clock.advance(60)
-    for status, after in (("ACTIVE", "ACTIVE"), ("END", "NEW"), ("ERR QUOTA", "NEW")):
-        stage.queues()[0].update([FollowedQueue.status.set(status)])
+    here = bucket_of(queue(1).server)
+    for status, after in (("ACTIVE", ("ACTIVE", here)), ("END", ("NEW", NEWS)), ("ERR QUOTA", ("NEW", NEWS))):
+        stage.queues()[0].update([FollowedQueue.status.set(status), FollowedQueue.bucket.set(here)])
         agent.subscribe(1)
-        assert stage.queues()[0].status == after
+        (row,) = stage.queues()
+        assert (row.status, row.bucket) == after
     assert stage.queues()[0].changed_at == NOW + 60_001
 
 

@@ -11,13 +11,14 @@ a deployment enables are imported.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from clarion.metrics import Metric
 from clarion.networks import SIMPLEX, STATEMENTS, WALLETCONNECT, XMTP
-from ingest.counts import Counts
+from ingest.counts import Counts, OfNetwork
 from ingest.faults import traces
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ SOURCES = {
     SIMPLEX: "ingest.sources.simplex.source",
 }
 """By a network's name, the module whose `SOURCE_SPEC` says how its sources are followed."""
+NO_GAUGES: "Mapping[Metric, int]" = MappingProxyType({})
 FAILED_SECONDS = 10.0
 """After which the sources of a network are followed again that a bug has stopped."""
 
@@ -73,6 +75,10 @@ class SourceGroup(Protocol):
 
     @property
     def sources(self) -> Sequence[EnvelopeSource]: ...
+
+    @property
+    def gauges(self) -> Mapping[Metric, int]:
+        """What is measured of this network alone."""
 
     async def follow(self) -> None:
         """Follow all of them. What a source does is survived; nothing is raised but a cancellation, or a bug.
@@ -139,6 +145,11 @@ class FollowedSources:
         return {
             followed.network: sum(source.connected for source in followed.group.sources) for followed in self._networks
         }
+
+    @property
+    def gauges(self) -> dict[str | OfNetwork, int]:
+        """What the networks measure of themselves."""
+        return {metric: value for followed in self._networks for metric, value in followed.group.gauges.items()}
 
     @property
     def remaining(self) -> int:

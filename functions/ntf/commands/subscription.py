@@ -27,7 +27,7 @@ from clarion.networks.simplex.commands import TokenDeleted
 from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import OK, NtfRequest, queue_status, queue_subscribed
 from clarion.networks.simplex.ntf_commands import NtfRefusal, SubscribeQueue
-from clarion.networks.simplex.queues import FOLLOWED, FollowedQueue, bucket_of, ending, is_free
+from clarion.networks.simplex.queues import FOLLOWED, NEWS, FollowedQueue, ending, is_free
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.networks.simplex.statuses import DEAD, QueueStatus, TokenStatus
 from clarion.networks.simplex.storage_key import ID_BYTES
@@ -103,8 +103,9 @@ def _is_same_key(store: NtfStore, found: FollowedQueue, command: SubscribeQueue)
 def _tried_again(store: NtfStore, found: FollowedQueue) -> bool:
     """One that could not be followed."""
     now = max(store.clock(), int(found.changed_at) + 1)
-    actions = (FollowedQueue.status.set(QueueStatus.NEW.value), FollowedQueue.changed_at.set(now))
-    return update_if(found, *actions, condition=_is_as_read(found))
+    status = FollowedQueue.status.set(QueueStatus.NEW.value)
+    changes = status, FollowedQueue.bucket.set(NEWS), FollowedQueue.changed_at.set(now)
+    return update_if(found, *changes, condition=_is_as_read(found))
 
 
 def _is_as_read(found: FollowedQueue) -> Condition:
@@ -188,7 +189,7 @@ def _row(store: NtfStore, token: StoredToken, command: SubscribeQueue, earliest:
         notifier_key=store.key.seal(command.notifier_key, key),
         token_id=token.token_id,
         status=QueueStatus.NEW.value,
-        bucket=bucket_of(command.queue.server),
+        bucket=NEWS,
         changed_at=max(store.clock(), earliest),
         ttl=token.ttl,
     )

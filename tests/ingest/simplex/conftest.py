@@ -1,7 +1,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from clarion.clock import now_ms
 from clarion.networks import SIMPLEX, network
 from clarion.networks.simplex.needs import STORAGE_KEY
-from clarion.networks.simplex.queues import FollowedQueue, bucket_of, queue_of
+from clarion.networks.simplex.queues import NEWS, FollowedQueue, queue_of
 from clarion.networks.simplex.rules import queue_key
 from clarion.networks.simplex.storage_key import StorageKey
 from clarion.secrets import SharedSecret
@@ -41,7 +41,12 @@ def key_of_row(server: SmpTestServer, notifier_id: bytes) -> bytes:
 
 
 def add_row(
-    server: SmpTestServer, notifier_id: bytes, key: Ed25519PrivateKey, *hosts: str, status: str = "NEW"
+    server: SmpTestServer,
+    notifier_id: bytes,
+    key: Ed25519PrivateKey,
+    *hosts: str,
+    status: str = "NEW",
+    token: str = "ab" * 24,
 ) -> FollowedQueue:
     """What the NTF server writes for an agent's SNEW."""
     raw = encoded(server, notifier_id, *hosts)
@@ -52,19 +57,19 @@ def add_row(
         of_queue,
         queue=raw,
         notifier_key=STORED_BY.seal(der, of_queue),
-        token_id="ab" * 24,
+        token_id=token,
         status=status,
-        bucket=bucket_of(queue.server),
+        bucket=NEWS,
         changed_at=now_ms(),
     )
     row.save()
     return row
 
 
-def add_queue(server: SmpTestServer, *hosts: str, status: str = "NEW") -> bytes:
+def add_queue(server: SmpTestServer, *hosts: str, status: str = "NEW", token: str = "ab" * 24) -> bytes:
     """One that the server has, and that is to be followed: its notifier's id."""
     notifier_id, key = server.add_queue()
-    add_row(server, notifier_id, key, *hosts, status=status)
+    add_row(server, notifier_id, key, *hosts, status=status, token=token)
     return notifier_id
 
 
@@ -106,6 +111,13 @@ async def smp(tmp_path: Path) -> AsyncIterator[SmpTestServer]:
 
 
 @pytest.fixture
+async def more_smp(tmp_path: Path) -> AsyncIterator[list[SmpTestServer]]:
+    """Three others."""
+    async with AsyncExitStack() as servers:
+        yield [await servers.enter_async_context(SmpTestServer(tmp_path)) for _ in range(3)]
+
+
+@pytest.fixture
 def smp_settings(make_settings: MakeSettings, queues: None) -> MakeSmpSettings:
     def make(*, allow_loopback: bool = True, **others: object) -> IngestSettings:
         options = {"hosts": ["ntf.example.com"], "app": "first", "allow_loopback": allow_loopback}
@@ -126,5 +138,6 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     of_server = "ingest.sources.simplex.server"
     for pause in ("FIRST_PAUSE", "LONGEST_PAUSE", "LONGEST_UNPROVEN_PAUSE"):
         monkeypatch.setattr(f"{of_server}.{pause}", 0.05)
-    monkeypatch.setattr("ingest.sources.simplex.bucket.POLL_SECONDS", 0.05)
-    monkeypatch.setattr("ingest.sources.simplex.source._ENDED_SECONDS", 0.1)
+    monkeypatch.setattr("ingest.sources.simplex.bucket.EMPTY_SECONDS", 0.1)
+    monkeypatch.setattr("ingest.sources.simplex.news.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("ingest.sources.simplex.news.ENDED_SECONDS", 0.1)

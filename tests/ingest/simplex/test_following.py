@@ -1,11 +1,12 @@
 """The ingest task follows SMP servers."""
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
 from clarion.clock import now_ms
-from clarion.networks.simplex.queues import ENDED, FollowedQueue
+from clarion.networks.simplex.queues import BUCKETS, ENDED, FollowedQueue
 from clarion.tables import PartLease
 from ingest.lease.parts import FREE
 from ingest.sources.simplex.source import SmpServers
@@ -178,7 +179,7 @@ async def test_a_task_that_ends_leaves_in_good_order_and_the_next_one_misses_not
     async with running(smp_settings()):
         await smp.subscribes(queue)
         sent += smp.notify(*[queue] * 100)
-    assert PartLease.get(part_of(smp, queue)).holder == FREE
+    assert PartLease.get(lease_of(smp, queue)).holder == FREE
     await smp.until(lambda: not smp.clients)
     sent += smp.notify(*[queue] * 100)
     async with running(smp_settings()):
@@ -188,49 +189,72 @@ async def test_a_task_that_ends_leaves_in_good_order_and_the_next_one_misses_not
     assert status_of(smp, queue) == "ACTIVE"
 
 
-def part_of(server: SmpTestServer, notifier_id: bytes) -> str:
+def lease_of(server: SmpTestServer, notifier_id: bytes) -> str:
     return f"simplex/{int(FollowedQueue.get(key_of_row(server, notifier_id)).bucket)}"
 
 
 def held(task: Task) -> frozenset[str]:
-    """The parts of the buckets that it follows."""
-    return frozenset(part for source in task.sources if isinstance(source, SmpServers) for part in source.parts.mine)
+    """The buckets that it follows, by the names of their leases."""
+    return frozenset(name for source in task.sources if isinstance(source, SmpServers) for name in source.leases.mine)
 
 
-async def test_two_tasks_share_the_servers_and_hand_over_without_a_loss_or_an_end(
-    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, received: ReceivedQueue
+async def divide(*tasks: Task) -> None:
+    """Wait until each bucket is one task's, and each task has some."""
+    while not all(map(held, tasks)) or sum(len(held(task)) for task in tasks) != BUCKETS:
+        await asyncio.sleep(0.02)
+
+
+def held_of(task: Task, queues: Mapping[SmpTestServer, bytes]) -> set[str]:
+    """Those of these queues."""
+    return {lease_of(server, queue) for server, queue in queues.items()} & held(task)
+
+
+async def test_two_tasks_share_the_servers_and_hand_over_during_traffic_without_a_loss_or_an_end(
+    smp: SmpTestServer,
+    more_smp: list[SmpTestServer],
+    running: Run,
+    smp_settings: MakeSmpSettings,
+    received: ReceivedQueue,
 ) -> None:
-    queue, sent = add_queue(smp), list[bytes]()
+    queues, sent, handed_over = {server: add_queue(server) for server in (smp, *more_smp)}, list[bytes](), False
 
     async def send_forever() -> None:
         while True:
-            sent.extend(smp.notify(queue))
-            await asyncio.sleep(0.01)
+            for server, queue in queues.items():
+                sent.extend(server.notify(queue))
+            await asyncio.sleep(0.02)
+
+    async def subscribed() -> None:
+        for server, queue in queues.items():
+            await server.subscribes(queue)
 
     async with running(smp_settings()) as first:
-        await smp.subscribes(queue)
+        for server, queue in queues.items():
+            await becomes(server, queue, "ACTIVE")
         sending = asyncio.create_task(send_forever())
-        async with running(smp_settings()) as second:
-            while len(held(first) | held(second)) != 16 or not held(second) or held(first) & held(second):
-                await asyncio.sleep(0.02)
-            await smp.subscribes(queue)
-        while len(held(first)) != 16:
-            await asyncio.sleep(0.02)
-        await smp.subscribes(queue)
+        while not handed_over:  # a second task may be due none of these few
+            async with running(smp_settings()) as second:
+                await divide(first, second)
+                await subscribed()
+                handed_over = bool(held_of(second, queues))
+            await divide(first)
+            await subscribed()
         sending.cancel()
         await forwards(received, sent)
-    assert not smp.ended
-    assert status_of(smp, queue) == "ACTIVE"
+    assert len(nonces(received)) == len(sent), "each once"
+    for server, queue in queues.items():
+        assert not server.ended
+        assert status_of(server, queue) == "ACTIVE"
 
 
 async def test_an_end_that_another_task_has_caused_is_not_taken_for_the_agents(
     smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings
 ) -> None:
-    """It took this one for dead, and the bucket's part with it."""
+    """It took this one for dead, and the bucket with it."""
     queue = add_queue(smp)
     async with running(smp_settings()) as task:
         await becomes(smp, queue, "ACTIVE")
-        name = part_of(smp, queue)
+        name = lease_of(smp, queue)
         PartLease(name, holder="another", version=1).save()
         smp.take_away(queue)
         while name in held(task):

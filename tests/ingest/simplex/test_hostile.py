@@ -11,13 +11,14 @@ from unittest.mock import Mock
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from bench.simplex_source import around, followed, row_of
 from clarion.networks.simplex.addresses import SmpServer
 from clarion.networks.simplex.queues import queue_of
 from ingest.sources import SourceFault, SourceLost
-from ingest.sources.simplex import reaching
-from ingest.sources.simplex.greeting import SmpConnection
+from ingest.sources.simplex import connector
+from ingest.sources.simplex.connector import Connector
+from ingest.sources.simplex.handshake import SmpConnection
 from ingest.sources.simplex.pace import ReadingPace
-from ingest.sources.simplex.reaching import Reaching
 from ingest.sources.simplex.session import SmpTimes
 from ingest.sources.simplex.tls import client_context
 from tests.ingest.conftest import ReceivedQueue, Run
@@ -34,7 +35,7 @@ def address_of(server: SmpTestServer, *hosts: str) -> SmpServer:
 @asynccontextmanager
 async def connected(address: SmpServer, *, loopback: bool = True) -> AsyncIterator[SmpConnection]:
     async with asyncio.timeout(30):
-        connection = await Reaching(client_context(), loopback=loopback).connect(address, proven=False)
+        connection = await Connector(client_context(), loopback=loopback).connect(address, proven=False)
     try:
         yield connection
     finally:
@@ -103,14 +104,14 @@ async def test_onion_hosts_are_skipped_and_not_resolved(smp: SmpTestServer, monk
 async def test_names_that_nobody_resolves_delay_no_server_that_has_answered(
     smp: SmpTestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reaching, "RESOLVING_SECONDS", 0.2)
+    monkeypatch.setattr(connector, "RESOLVING_SECONDS", 0.2)
     resolve, hanging = socket.getaddrinfo, Mock(side_effect=lambda: time.sleep(2))
 
     def resolve_or_hang(host: str, *args: object, **others: object) -> object:
         return hanging() if host.endswith(".invalid") else resolve(host, *args, **others)  # type: ignore[arg-type] # as given
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve_or_hang)
-    both = Reaching(client_context(), loopback=True)
+    both = Connector(client_context(), loopback=True)
     lost = [asyncio.create_task(both.connect(address_of(smp, f"{n}.invalid"), proven=False)) for n in range(40)]
     while hanging.call_count < 16:
         await asyncio.sleep(0.01)
@@ -121,6 +122,24 @@ async def test_names_that_nobody_resolves_delay_no_server_that_has_answered(
     for task in lost:
         task.cancel()
     await asyncio.gather(*lost, return_exceptions=True)
+
+
+async def test_a_server_whose_name_is_not_resolved_any_more_waits_among_the_unproven(
+    smp: SmpTestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", Mock(side_effect=socket.gaierror))
+    _, key = smp.add_queue()
+    row = row_of(smp.address("gone.example"), b"id", key)
+
+    async def take(_: object) -> None: ...
+
+    server = followed(row, around(take))
+    before = server.proven
+    following = asyncio.create_task(server.follow())
+    while server.proven:
+        await asyncio.sleep(0.01)
+    assert (before, server.known) == (True, True)
+    await server.leave(following)
 
 
 async def test_an_address_where_nobody_answers_is_a_loss(smp: SmpTestServer) -> None:

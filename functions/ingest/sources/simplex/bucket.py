@@ -1,169 +1,176 @@
-"""The servers of one bucket, for as long as it is this task's: their queues as the table has them, read once and then what is new.
+"""The servers of one bucket, for as long as it is this task's: its queues as the table has them, and then what is new.
 
-index ──▶ rows ──▶ a server's first queue: it is followed ──▶ its last one gone: it is left
+rows ──▶ a server's first queue: it is followed ──▶ it has had none for a while: it is left
+  └─ no room: beyond, until the next reading
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
-from itertools import batched
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import chain, repeat
 
 from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS, describe
 from clarion.networks.simplex.addresses import SmpServer
-from clarion.networks.simplex.encoding import MalformedSimplex
-from clarion.networks.simplex.queues import FOLLOWED, FollowedQueue, queue_of, queues_since
+from clarion.networks.simplex.queues import FOLLOWED
+from ingest.sources.following import run_together
 from ingest.sources.simplex.queues import WatchedQueue
+from ingest.sources.simplex.room import QUEUE_BYTES, SERVER_BYTES
+from ingest.sources.simplex.rows import read_rows
 from ingest.sources.simplex.server import FollowedServer, ServerSurroundings
 from ingest.sources.simplex.statuses import StatusWriter
 
-POLL_SECONDS = 1.0
-"""A read of what is new in a bucket costs half a read unit: 0.16 dollars a month."""
-_OVERLAP_MS = 15_000
-"""So long may a queue take from its `changed_at` into the index, clocks that differ included."""
-_WHOLE_SECONDS = 3_600.0
-"""Between two readings of the whole bucket, for what took longer, and for what has expired."""
-_PAGE = 500
+SECOND_READING_SECONDS = 20.0
+"""After the first one, for what was on its way into the bucket then."""
+READING_SECONDS = 3_600.0
+"""Between two readings from then on, for what took longer, what there was no room for, and what has expired."""
+RETRY_SECONDS = 5.0
+EMPTY_SECONDS = 30.0
+"""A server without queues is kept for as long at least: who adds and removes one must not have us connect each time."""
 FLUSH_SECONDS = 3.0
+MOST_COUNTED = 1_000
+"""Of the queues beyond the room, by each bucket."""
 
 log = logging.getLogger(__name__)
 
 
 class FollowedBucket:
-    """`is_ours` reads whether the bucket is still this task's; may raise `AWS_ERRORS`."""
+    def __init__(
+        self,
+        bucket: int,
+        surroundings: ServerSurroundings,
+        is_ours: Callable[[], Awaitable[bool]],
+        was_read: Callable[[], None],
+    ) -> None:
+        """`is_ours` reads whether the bucket is still this task's; may raise `AWS_ERRORS`.
 
-    def __init__(self, bucket: int, surroundings: ServerSurroundings, is_ours: Callable[[], Awaitable[bool]]) -> None:
+        `was_read` is called after each reading: the news were not among it.
+        """
         self._bucket = bucket
         self._surroundings = surroundings
+        self._was_read = was_read
         self._statuses = StatusWriter(is_ours)
         self._servers: dict[bytes, FollowedServer] = {}
         """By their encoded address."""
         self._following: dict[bytes, asyncio.Task[None]] = {}
         self._leaving = set[asyncio.Task[None]]()
+        self._empty = set[bytes]()
+        """Servers that had no queues lately."""
         self._rows: dict[bytes, WatchedQueue] = {}
-        """By queue key: what the table has said, also of those that were dropped since."""
-        self._latest = 0
-        """The youngest `changed_at` that was read."""
+        """By queue key: those that were to be followed at the last reading or since, also if they were dropped."""
+        self._beyond = set[bytes]()
         self.fresh = False
         """Whether the last reading succeeded."""
 
     @property
     def servers(self) -> Iterable[FollowedServer]:
-        return self._servers.values()
+        """Those that have queues."""
+        return (server for server in self._servers.values() if len(server.queues))
+
+    @property
+    def beyond(self) -> int:
+        """How many queues there is no room for, as far as they are counted."""
+        return len(self._beyond)
 
     async def follow(self) -> None:
         """Until it is cancelled; then the servers are left. Raise nothing else but a bug."""
         writing = asyncio.create_task(self._statuses.write_forever())
-        reading = asyncio.create_task(self._read_forever())
         try:
-            ended, _ = await asyncio.wait({writing, reading}, return_when=asyncio.FIRST_COMPLETED)
-            for each in ended:
-                each.result()
+            await run_together(self._read_forever(), self._leave_empty_forever(), _end_of(writing))
         finally:
-            reading.cancel()
             await self._leave_all()
             await self._statuses.flush(FLUSH_SECONDS)
             writing.cancel()
 
+    def take(self, row: WatchedQueue) -> None:
+        """As the table has it now."""
+        known = self._rows.get(row.key)
+        if row.status not in FOLLOWED or (known and known.changed_at >= row.changed_at):
+            return
+        if server := self._server_of(row):
+            self._rows[row.key] = row
+            server.add(row)
+
     def forget(self, key: bytes) -> None:
         """A queue was given up."""
+        self._beyond.discard(key)
         if row := self._rows.pop(key, None):
-            encoded = row.queue.server.encoded
-            if server := self._servers.get(encoded):
+            self._surroundings.room.give_back(QUEUE_BYTES)
+            if server := self._servers.get(row.server.encoded):
                 server.queues.drop(row)
-                self._leave_if_empty(encoded, server)
 
     async def _read_forever(self) -> None:
-        while True:
-            await self._follow_for(_WHOLE_SECONDS)
+        for pause in chain((SECOND_READING_SECONDS,), repeat(READING_SECONDS)):
+            while not await self._read():  # noqa: ASYNC110 - it waits for AWS
+                await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(pause)
 
-    async def _follow_for(self, seconds: float) -> None:
-        """Read all of it, and then what is new."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                found = await self._read(0)
-                self._forget_all_but(found)
-                while True:
-                    await asyncio.sleep(POLL_SECONDS)
-                    await self._read(max(1, self._latest - _OVERLAP_MS))
+    async def _read(self) -> bool:
+        """All of it; one bucket at a time, as what is read takes memory."""
+        async with self._surroundings.reading:
+            began, found = now_ms(), set[bytes]()
+            self._beyond.clear()
+            try:
+                async for row in read_rows(self._bucket):
+                    if row.status in FOLLOWED:
+                        found.add(row.key)
+                        self.take(row)
+            except AWS_ERRORS as error:
+                self.fresh = False
+                log.warning("queues not read", extra={"error": describe(error)})
+                return False
+            for key in [key for key, row in self._rows.items() if key not in found and _is_settled(row, began)]:
+                self.forget(key)
+            self.fresh = True
+            self._was_read()
+            return True
 
-    async def _read(self, since: int) -> set[bytes] | None:
-        """Take in what changed since then. The keys of what was read; None if it can't be."""
-        found = set[bytes]()
-        pages = batched(queues_since(self._bucket, since), _PAGE, strict=False)
-        try:
-            while page := await asyncio.to_thread(_read_page, pages):
-                found.update(row.key for row in page)
-                for row in page:
-                    self._take(row)
-        except AWS_ERRORS as error:
-            self.fresh = False
-            log.warning("queues not read", extra={"error": describe(error)})
-            return None
-        self.fresh = True
-        return found
-
-    def _take(self, row: WatchedQueue) -> None:
-        self._latest = max(self._latest, min(row.changed_at, now_ms()))
-        known = self._rows.get(row.key)
-        if known and known.changed_at >= row.changed_at:
-            return
-        self._rows[row.key] = row
-        if row.status in FOLLOWED:
-            self._server_of(row.queue.server).add(row)
-
-    def _server_of(self, address: SmpServer) -> FollowedServer:
-        encoded = address.encoded
+    def _server_of(self, row: WatchedQueue) -> FollowedServer | None:
+        """None if there is no room for the row, or the server."""
+        encoded, room = row.server.encoded, self._surroundings.room
         server = self._servers.get(encoded)
-        if server is None:
-            server = self._servers[encoded] = FollowedServer(address, self._surroundings, self._statuses)
-            self._following[encoded] = asyncio.create_task(server.follow())
+        needed = (0 if row.key in self._rows else QUEUE_BYTES) + (0 if server else SERVER_BYTES)
+        if not room.take(needed):
+            if len(self._beyond) < MOST_COUNTED:
+                self._beyond.add(row.key)
+            return None
+        return server or self._follow(encoded, row.server)
+
+    def _follow(self, encoded: bytes, address: SmpServer) -> FollowedServer:
+        server = self._servers[encoded] = FollowedServer(address, self._surroundings, self._statuses)
+        self._following[encoded] = asyncio.create_task(server.follow())
         return server
 
-    def _forget_all_but(self, found: set[bytes] | None) -> None:
-        if found is not None:
-            for key in self._rows.keys() - found:
-                self.forget(key)
-        for encoded, server in tuple(self._servers.items()):
-            self._leave_if_empty(encoded, server)
+    async def _leave_empty_forever(self) -> None:
+        while True:
+            await asyncio.sleep(EMPTY_SECONDS)
+            empty = {encoded for encoded, server in self._servers.items() if not len(server.queues)}
+            for encoded in empty & self._empty:
+                self._leave(encoded)
+            self._empty = empty
 
-    def _leave_if_empty(self, encoded: bytes, server: FollowedServer) -> None:
-        if not len(server.queues):
-            del self._servers[encoded]
-            leaving = asyncio.create_task(server.leave(self._following.pop(encoded)))
-            self._leaving.add(leaving)
-            leaving.add_done_callback(self._leaving.discard)
+    def _leave(self, encoded: bytes) -> None:
+        leaving = asyncio.create_task(self._servers.pop(encoded).leave(self._following.pop(encoded)))
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._left)
+
+    def _left(self, leaving: asyncio.Task[None]) -> None:
+        self._leaving.discard(leaving)
+        self._surroundings.room.give_back(SERVER_BYTES)
 
     async def _leave_all(self) -> None:
-        leaving = [server.leave(self._following[encoded]) for encoded, server in self._servers.items()]
-        await asyncio.gather(*leaving, *self._leaving)
-        self._servers.clear()
-        self._following.clear()
+        for encoded in tuple(self._servers):
+            self._leave(encoded)
+        await asyncio.gather(*self._leaving)
+        self._surroundings.room.give_back(QUEUE_BYTES * len(self._rows))
         self._rows.clear()
-        self._latest = 0
+        self._beyond.clear()
 
 
-def _read_page(pages: "Iterator[tuple[FollowedQueue, ...]]") -> list[WatchedQueue]:
-    """The next page as it can be followed; empty at the end."""
-    while page := next(pages, ()):
-        if readable := [found for row in page if (found := watched(row))]:
-            return readable
-    return []
+def _is_settled(row: WatchedQueue, now: int) -> bool:
+    """A younger one may be among the news, or on its way from there into its bucket."""
+    return row.changed_at < now - READING_SECONDS * 1000
 
 
-def watched(row: FollowedQueue) -> WatchedQueue | None:
-    """None, which is logged, for one that nobody can follow."""
-    try:
-        queue = queue_of(bytes(row.queue))
-    except MalformedSimplex:
-        log.warning("queue not readable", extra={"queue_key": bytes(row.queue_key).hex()})
-        return None
-    return WatchedQueue(
-        key=bytes(row.queue_key),
-        queue=queue,
-        sealed_key=bytes(row.notifier_key),
-        token_id=row.token_id,
-        status=row.status,
-        changed_at=int(row.changed_at),
-    )
+async def _end_of(task: asyncio.Task[None]) -> None:
+    await asyncio.shield(task)

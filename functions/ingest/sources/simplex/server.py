@@ -1,8 +1,8 @@
 """One SMP server, followed as long as it has queues of ours.
 
-    connected ──▶ all queues subscribed to ──▶ those that are added, at once
-        │ lost, or a fault: after 1 s to 10 s; after up to 10 min if it hasn't answered for an hour, or never
-        └─ away for a minute: its active queues are inactive
+    a place ──▶ connected ──▶ all queues subscribed to ──▶ those that are added, at once
+                    │ lost, or a fault: after 1 s to 10 s; up to 10 min if it has accepted none for an hour, or ever
+                    └─ away for a minute: its active queues are inactive, its new ones pending
 
 To leave, only our direction is ended: what the server has sent by then is still read. Then nothing is lost, for it keeps
 what it has for nobody.
@@ -26,25 +26,32 @@ from clarion.networks.simplex.smp import SmpSignal
 from clarion.networks.simplex.statuses import QueueStatus, refused
 from ingest.counts import Counts
 from ingest.faults import traces
-from ingest.sources import SourceFault
+from ingest.sources import SourceFault, SourceLost
+from ingest.sources.following import run_together
+from ingest.sources.simplex.connector import Connector, Unresolved
+from ingest.sources.simplex.places import TURN_SECONDS, Places
 from ingest.sources.simplex.queues import ServerQueues, WatchedQueue
-from ingest.sources.simplex.reaching import Reaching
+from ingest.sources.simplex.room import Room
 from ingest.sources.simplex.session import OpenKey, SmpSession, SmpTimes
 from ingest.sources.simplex.statuses import StatusWriter
 
 if TYPE_CHECKING:
-    from ingest.sources.simplex.greeting import SmpConnection
+    from ingest.sources.simplex.handshake import SmpConnection
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
 LONGEST_UNPROVEN_PAUSE = 600.0
-PROVEN_SECONDS = 3_600.0
-"""For so long it is believed to come back soon."""
+SOON_SECONDS = 3_600.0
+"""For so long one that has accepted subscriptions is believed to come back soon."""
+PROVEN_SECONDS = 86_400.0
+"""For so long it is proven; it keeps as long what it has for us."""
 STEADY_SECONDS = 10.0
 """A connection that ends before doesn't count as one to a server that is back."""
 AWAY_SECONDS = 60.0
+"""After which its queues are inactive."""
 LEAVING_SECONDS = 2.0
 _ENDED = {SmpSignal.END: QueueStatus.END, SmpSignal.DELETED: QueueStatus.DELETED}
-_ANSWERED = {QueueStatus.ACTIVE, QueueStatus.INACTIVE}
+_AWAY = {QueueStatus.NEW.value: QueueStatus.PENDING, QueueStatus.ACTIVE.value: QueueStatus.INACTIVE}
+_ACCEPTED = {QueueStatus.ACTIVE, QueueStatus.INACTIVE}
 """States of queues that their server has accepted."""
 
 log = logging.getLogger(__name__)
@@ -52,10 +59,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSurroundings:
-    """What the followed servers of one task share. `take` hands envelopes on."""
+    """What the followed servers of one task share. `take` hands envelopes on; who is `reading` reads many rows."""
 
-    reaching: Reaching
-    connections: asyncio.Semaphore
+    connector: Connector
+    places: Places
+    room: Room
+    reading: asyncio.Semaphore
     take: Callable[[Sequence[bytes]], Awaitable[None]]
     open_key: OpenKey
     times: SmpTimes
@@ -63,29 +72,47 @@ class ServerSurroundings:
 
 
 class FollowedServer:
-    def __init__(self, server: SmpServer, surroundings: ServerSurroundings, statuses: StatusWriter) -> None:
-        self._server = server
+    def __init__(self, address: SmpServer, surroundings: ServerSurroundings, statuses: StatusWriter) -> None:
+        self.address = address
         self._surroundings = surroundings
         self._statuses = statuses
         self.queues = ServerQueues()
-        self._answered_at = float("-inf")
+        self._accepted_at = float("-inf")
+        self._accepts, self._needed = asyncio.Event(), asyncio.Event()
+        """Whether it has accepted a subscription in this connection, and whether another needs its place."""
         self._connection: SmpConnection | None = None
         self._leaving = False
         self._away: asyncio.TimerHandle | None = None
+        self._is_away = self._is_lost = False
 
     @property
     def connected(self) -> bool:
         return self._connection is not None
 
     @property
+    def known(self) -> bool:
+        """Whether it has ever accepted a subscription, as far as this task knows."""
+        return self._accepted_at > float("-inf")
+
+    @property
     def proven(self) -> bool:
-        """Whether it has answered lately."""
-        return time.monotonic() - self._answered_at < PROVEN_SECONDS
+        """Whether it has accepted a subscription lately, and can be found."""
+        return self._has_accepted_for(PROVEN_SECONDS) and not self._is_lost
+
+    @property
+    def tokens(self) -> int:
+        return self.queues.tokens
+
+    def give_way(self) -> None:
+        self._needed.set()
 
     def add(self, queue: WatchedQueue) -> None:
-        if queue.status in _ANSWERED and not self._known:
-            self._answered_at = time.monotonic()
+        if queue.status in _ACCEPTED and not self.known:
+            self._accepted_at = time.monotonic()
+        queue.server = self.address
         self.queues.add(queue)
+        if self._is_away:
+            self._note_away_of(queue)
 
     async def follow(self) -> None:
         """Until `leave`. Whatever fails is logged, and nothing is raised but a cancellation."""
@@ -94,17 +121,17 @@ class FollowedServer:
             self._expect_back()
             began = time.monotonic()
             await self._follow_once()
-            if self._answered_at > began + STEADY_SECONDS:
+            if self._accepted_at > began + STEADY_SECONDS:
                 pause = FIRST_PAUSE
             if not self._leaving:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
-            pause = min(pause * 2, LONGEST_PAUSE if self.proven else LONGEST_UNPROVEN_PAUSE)
+            soon = self._has_accepted_for(SOON_SECONDS)
+            pause = min(pause * 2, LONGEST_PAUSE if soon else LONGEST_UNPROVEN_PAUSE)
 
     async def leave(self, following: asyncio.Task[None]) -> None:
         """End `following`, once all is taken in that the server has sent."""
         self._leaving = True
-        if self._away:
-            self._away.cancel()
+        self._be_back()
         if self._connection:
             self._connection.stream.end_writing()
             await asyncio.wait([following], timeout=LEAVING_SECONDS)
@@ -112,34 +139,64 @@ class FollowedServer:
         await asyncio.wait([following])
 
     async def _follow_once(self) -> None:
+        proven, places = self.proven, self._surroundings.places
+        self._needed.clear()
         try:
-            async with self._surroundings.connections:
-                await self._converse()
+            await (places.proven if proven else places.unproven).take(self)
+            await self._converse(proven=proven)
         except SourceFault as fault:
-            log.info("SMP server lost", extra={"node": self._server.hosts[0], "reason": str(fault)})
+            # A name that nobody resolves must not again hold up those that can be found.
+            self._is_lost = isinstance(fault, Unresolved)
+            log.info("SMP server lost", extra={"node": self.address.hosts[0], "reason": str(fault)})
         except Exception as error:  # noqa: BLE001 - a bug must stop no other server
             self._surroundings.counts[Metric.INTERNAL_ERRORS] += 1
             log.error("internal error", extra={"errors": traces(error)})  # noqa: TRY400 - its text may quote secrets
+        finally:
+            places.proven.give_back(self)
+            places.unproven.give_back(self)
 
-    async def _converse(self) -> None:
+    async def _converse(self, *, proven: bool) -> None:
         around, began = self._surroundings, time.monotonic()
-        connection = await around.reaching.connect(self._server, proven=self.proven)
+        self._accepts.clear()
+        connection = await around.connector.connect(self.address, proven=proven)
         self._connection = connection
         try:
             if not self._leaving:
-                await SmpSession(connection, self.queues, self, around.open_key, around.times).converse()
+                session = SmpSession(connection, self.queues, self, around.open_key, around.times)
+                await run_together(session.converse(), self._keep_place(connection, proven=proven))
         finally:
             self._connection = None
             connection.stream.close()
-            if self._answered_at > began:
-                self._answered_at = time.monotonic()
+            if self._accepted_at > began:
+                self._accepted_at = time.monotonic()
+
+    async def _keep_place(self, connection: "SmpConnection", *, proven: bool) -> None:
+        """Until its turn is over, or another needs its place: what it has sent by then is still taken in."""
+        if proven or await self._prove():
+            await self._needed.wait()
+        connection.stream.end_writing()
+        await asyncio.sleep(LEAVING_SECONDS)
+        raise SourceLost("its place is another's")
+
+    async def _prove(self) -> bool:
+        """Whether it has accepted a subscription in its turn, and got the place of a proven server."""
+        places = self._surroundings.places
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await self._accepts.wait()
+                await places.proven.take(self)
+        except TimeoutError:
+            return False
+        places.unproven.give_back(self)
+        return True
 
     # What follows is `SessionListener`'s.
 
     def answered(self, queue: WatchedQueue, error: ErrorType | None) -> None:
-        self._answered_at = time.monotonic()
-        if self._away:
-            self._away.cancel()
+        if error is None:
+            self._accepted_at = time.monotonic()
+            self._accepts.set()
+        self._be_back()
         self._become(queue, refused(error) if error else QueueStatus.ACTIVE, ends=error is not None)
 
     def ended(self, queue: WatchedQueue, signal: SmpSignal) -> None:
@@ -161,16 +218,25 @@ class FollowedServer:
         if ends:
             self.queues.drop(queue)
 
-    @property
-    def _known(self) -> bool:
-        return self._answered_at > float("-inf")
+    def _has_accepted_for(self, seconds: float) -> bool:
+        return time.monotonic() - self._accepted_at < seconds
 
     def _expect_back(self) -> None:
-        """It is away; after a minute without an answer, its queues are inactive."""
-        if self._away is None or self._away.cancelled():
+        """It is away, if it has not answered in a minute."""
+        if self._away is None:
             self._away = asyncio.get_running_loop().call_later(AWAY_SECONDS, self._note_away)
 
+    def _be_back(self) -> None:
+        self._is_away = False
+        if self._away:
+            self._away.cancel()
+            self._away = None
+
     def _note_away(self) -> None:
+        self._is_away = True
         for queue in self.queues:
-            if queue.status == QueueStatus.ACTIVE:
-                self._statuses.change(queue, QueueStatus.INACTIVE)
+            self._note_away_of(queue)
+
+    def _note_away_of(self, queue: WatchedQueue) -> None:
+        if status := _AWAY.get(queue.status):
+            self._statuses.change(queue, status)

@@ -21,7 +21,7 @@ from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.smp import SmpSignal, SmpTransmission, ping, read_block, subscribe
 from ingest.sources import SourceFault, SourceLost
 from ingest.sources.following import run_together
-from ingest.sources.simplex.greeting import SmpConnection
+from ingest.sources.simplex.handshake import SmpConnection
 from ingest.sources.simplex.pace import ReadingPace
 from ingest.sources.simplex.queues import ServerQueues, WatchedQueue
 
@@ -86,11 +86,13 @@ class SmpSession:
 
     async def converse(self) -> None:
         """Until it ends, raising `SourceFault`."""
-        self._queues.subscribe_anew()
+        self._queues.begin()
         try:
             await run_together(self._read(), self._subscribe(), self._watch())
         except OSError as error:
             raise SourceLost(type(error).__name__) from None
+        finally:
+            self._queues.end()
 
     async def _subscribe(self) -> None:
         while True:

@@ -1,11 +1,11 @@
-"""How the SMP servers of all queues are followed: bucket by bucket, each by the one task that holds its part lease.
+"""How the SMP servers of all queues are followed: bucket by bucket, each by the one task that holds its lease.
 
 another task should have it, or this one ends: its servers are left ──▶ all that they sent is taken in ──▶ released
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import boto3
 
@@ -16,7 +16,7 @@ from clarion.networks import SIMPLEX
 from clarion.networks.simplex.credentials import SigningKey, private_key
 from clarion.networks.simplex.encoding import MalformedSimplex
 from clarion.networks.simplex.needs import STORAGE_KEY
-from clarion.networks.simplex.queues import BUCKETS, ENDED, FollowedQueue, queues_since
+from clarion.networks.simplex.queues import BUCKETS, FollowedQueue, bucket_of
 from clarion.networks.simplex.settings import SimplexOptions
 from clarion.networks.simplex.storage_key import StorageKey, UnopenableError
 from clarion.secrets import Secret, SecretError, SharedSecret
@@ -27,18 +27,18 @@ from ingest.lease.parts import PartLeases
 from ingest.settings import RENEWALS, IngestSettings
 from ingest.sources import SourceSpec
 from ingest.sources.simplex.bucket import FollowedBucket
+from ingest.sources.simplex.connector import Connector
+from ingest.sources.simplex.news import QueueNews
+from ingest.sources.simplex.places import Places
 from ingest.sources.simplex.queues import WatchedQueue
-from ingest.sources.simplex.reaching import Reaching
+from ingest.sources.simplex.room import Room
 from ingest.sources.simplex.server import ServerSurroundings
 from ingest.sources.simplex.session import OpenKey, SmpTimes, UnreadableKey
 from ingest.sources.simplex.tls import client_context
 
-MOST_CONNECTIONS = 1_000
-"""Each takes some 100 KiB. What is beyond that waits until one is lost."""
 TIMES = SmpTimes()
-_ENDED_SECONDS = 15.0
-"""Between two readings of what was given up: what its servers still show matches no rule."""
-_ENDED_OVERLAP_MS = 60_000
+SEVERAL = 3
+"""Servers that have been there, of which one at least should be."""
 _RETRY_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class SmpServers:
     def __init__(
         self,
         downstream: Downstream,
-        parts: PartLeases,
+        leases: PartLeases,
         open_key: Callable[[], OpenKey],
         surroundings: Callable[[OpenKey], ServerSurroundings],
         look_seconds: float,
@@ -62,28 +62,46 @@ class SmpServers:
         """`open_key` blocks, and raises `AWS_ERRORS` or `SecretError`. Who has which bucket is looked at so often."""
         self.sources = (self,)
         self._downstream = downstream
-        self.parts = parts
+        self.leases = leases
         self._open_key = open_key
         self._make_surroundings = surroundings
         self._look_seconds = look_seconds
         self._surroundings: ServerSurroundings | None = None
-        self._buckets: dict[str, FollowedBucket] = {}
+        self._buckets: dict[int, FollowedBucket] = {}
         self._following: dict[str, asyncio.Task[None]] = {}
-        # Buckets are read anew, so what has ended before is not followed.
-        self._ended_since = now_ms() - _ENDED_OVERLAP_MS
+        self._news = QueueNews(self._take, self._forget)
 
     @property
     def connected(self) -> bool:
         """Whether it reads its queues. Servers out of reach are as their users have chosen them, and no fault of ours."""
-        return self._surroundings is not None and all(bucket.fresh for bucket in self._buckets.values())
+        fresh = self._news.fresh and all(bucket.fresh for bucket in self._buckets.values())
+        return self._surroundings is not None and fresh
+
+    @property
+    def gauges(self) -> Mapping[Metric, int]:
+        servers = [server for bucket in self._buckets.values() for server in bucket.servers]
+        reached = sum(server.connected for server in servers)
+        # Who names servers that never were there raises no alarm.
+        none_reached = not reached and sum(server.known for server in servers) >= SEVERAL
+        return {
+            Metric.SMP_SERVERS_REACHED: reached,
+            Metric.SMP_SERVERS_UNREACHED: len(servers) - reached,
+            Metric.SMP_NONE_REACHED: int(none_reached),
+            Metric.SMP_QUEUES_BEYOND: sum(bucket.beyond for bucket in self._buckets.values()),
+        }
 
     async def follow(self) -> None:
         try:
             self._surroundings = self._make_surroundings(await self._read_key())
             self._downstream.progress.replayed()
-            await asyncio.gather(self._divide_forever(), self._forget_ended_forever())
+            await asyncio.gather(
+                self._divide_forever(),
+                self._news.follow(),
+                self._news.forget_ended_forever(),
+                self._surroundings.places.make_way_forever(),
+            )
         finally:
-            await asyncio.gather(*map(self._hand_over, tuple(self._buckets)))
+            await asyncio.gather(*map(self._hand_over, tuple(self._following)))
             self._surroundings = None
 
     async def _read_key(self) -> OpenKey:
@@ -99,25 +117,26 @@ class SmpServers:
             try:
                 await self._divide()
             except AWS_ERRORS as error:
-                log.warning("parts not divided", extra={"error": describe(error)})
+                log.warning("buckets not divided", extra={"error": describe(error)})
             if self.connected:
                 self._downstream.progress.answered(now_ms())
             await asyncio.sleep(self._look_seconds)
 
     async def _divide(self) -> None:
-        for name in self.parts.doubtful():
-            await self.parts.hold(name)
-        for name in self._following.keys() - self.parts.mine:
+        for name in self.leases.doubtful():
+            await self.leases.hold(name)
+        for name in self._following.keys() - self.leases.mine:
             await self._stop(name)
-        await asyncio.gather(*map(self._hand_over, self.parts.surplus()))
-        await asyncio.gather(*map(self._acquire, self.parts.due()))
+        await asyncio.gather(*map(self._hand_over, self.leases.surplus()))
+        await asyncio.gather(*map(self._acquire, self.leases.due()))
 
     async def _acquire(self, name: str) -> None:
-        if not await self.parts.acquire(name):
+        if not await self.leases.acquire(name):
             return
         assert self._surroundings is not None  # noqa: S101 - `follow` has made it
-        bucket = FollowedBucket(bucket_number(name), self._surroundings, lambda: self.parts.hold(name))
-        self._buckets[name] = bucket
+        number = bucket_number(name)
+        bucket = FollowedBucket(number, self._surroundings, lambda: self.leases.hold(name), self._news.read_all)
+        self._buckets[number] = bucket
         self._following[name] = asyncio.create_task(self._keep_following(bucket))
 
     async def _keep_following(self, bucket: FollowedBucket) -> None:
@@ -131,31 +150,25 @@ class SmpServers:
 
     async def _stop(self, name: str) -> None:
         """All that its servers have sent is taken in."""
+        self._buckets.pop(bucket_number(name), None)
         if following := self._following.pop(name, None):
             following.cancel()
             await asyncio.wait([following])
-        self._buckets.pop(name, None)
 
     async def _hand_over(self, name: str) -> None:
         await self._stop(name)
         try:
-            await self.parts.release(name)
+            await self.leases.release(name)
         except AWS_ERRORS as error:
-            log.warning("part not released", extra={"error": describe(error)})
+            log.warning("bucket not released", extra={"error": describe(error)})
 
-    async def _forget_ended_forever(self) -> None:
-        while True:
-            began = now_ms()
-            try:
-                ended = await asyncio.to_thread(_read_ended, self._ended_since)
-            except AWS_ERRORS as error:
-                log.warning("ended queues not read", extra={"error": describe(error)})
-            else:
-                self._ended_since = began - _ENDED_OVERLAP_MS
-                for key in ended:
-                    for bucket in self._buckets.values():
-                        bucket.forget(key)
-            await asyncio.sleep(_ENDED_SECONDS)
+    def _take(self, row: WatchedQueue) -> None:
+        if bucket := self._buckets.get(bucket_of(row.server)):
+            bucket.take(row)
+
+    def _forget(self, key: bytes) -> None:
+        for bucket in self._buckets.values():
+            bucket.forget(key)
 
 
 def bucket_number(name: str) -> int:
@@ -172,13 +185,15 @@ def open_servers(settings: IngestSettings, downstreams: Sequence[Downstream]) ->
     options = SimplexOptions.model_validate(settings.options.get(SIMPLEX, {}))
     (downstream,) = downstreams
     secret_id = settings.secrets[STORAGE_KEY]
-    reaching = Reaching(client_context(), loopback=options.allow_loopback)
-    connections = asyncio.Semaphore(MOST_CONNECTIONS)
+    connector = Connector(client_context(), loopback=options.allow_loopback)
+    places, room, reading = Places(), Room(), asyncio.Semaphore(1)
 
     def surroundings(open_key: OpenKey) -> ServerSurroundings:
         return ServerSurroundings(
-            reaching=reaching,
-            connections=connections,
+            connector=connector,
+            places=places,
+            room=room,
+            reading=reading,
             take=downstream.take,
             open_key=open_key,
             times=TIMES,
@@ -208,10 +223,6 @@ def opener(storage_key: StorageKey) -> OpenKey:
             raise UnreadableKey from None
 
     return open_key
-
-
-def _read_ended(since: int) -> list[bytes]:
-    return [bytes(row.queue_key) for row in queues_since(ENDED, since)]
 
 
 SOURCE_SPEC = SourceSpec(count=lambda _: 1, open=open_servers, exclusive=True)

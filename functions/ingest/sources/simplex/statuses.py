@@ -1,18 +1,16 @@
 """Writes what has become of queues into their rows: the newest status of each, and only where it is another.
 
-END ──is the queue's part still ours?──┬─ yes ──▶ written: another notifier has subscribed to it
-                                       └─ no ───▶ forgotten: another task of ours has
+END ──is its bucket still this task's?──┬─ yes ──▶ written: another notifier has subscribed to it
+                                        └─ no ───▶ forgotten: another task of ours has
 """
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS, describe
-from clarion.networks.simplex.queues import FollowedQueue
+from clarion.networks.simplex.queues import FollowedQueue, bucket_of
 from clarion.networks.simplex.statuses import QueueStatus
 from clarion.tables import update_if
 from ingest.sources.simplex.queues import WatchedQueue
@@ -26,20 +24,19 @@ log = logging.getLogger(__name__)
 class StatusWriter:
     """`is_ours`: whether the queues that it writes of are this task's to follow, just now. May raise `AWS_ERRORS`."""
 
-    def __init__(self, is_ours: Callable[[], Awaitable[bool]], clock: Callable[[], int] = now_ms) -> None:
+    def __init__(self, is_ours: Callable[[], Awaitable[bool]]) -> None:
         self._is_ours = is_ours
-        self._clock = clock
-        self._due: OrderedDict[bytes, tuple[WatchedQueue, str]] = OrderedDict()
+        self._due, self._writing = set[WatchedQueue](), set[WatchedQueue]()
         self._any_due, self._idle = asyncio.Event(), asyncio.Event()
-        self._writing = 0
         self._signal()
 
     def change(self, queue: WatchedQueue, status: str) -> None:
         """To be written, unless the row has it."""
         if queue.status != status:
             queue.status = status
-            self._due[queue.key] = (queue, status)
-            self._signal()
+            if queue not in self._writing:
+                self._due.add(queue)
+                self._signal()
 
     async def write_forever(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -55,18 +52,24 @@ class StatusWriter:
         while True:
             while not self._due:  # another writer may have been quicker
                 await self._any_due.wait()
-            key, (queue, status) = self._due.popitem(last=False)
-            self._writing += 1
+            queue = self._due.pop()
+            self._writing.add(queue)
             self._signal()
-            try:
-                await self._write(queue, status)
-            except AWS_ERRORS as error:
-                log.warning("status not written", extra={"error": describe(error)})
-                self._due.setdefault(key, (queue, status))
-                await asyncio.sleep(_PAUSE_SECONDS)
-            finally:
-                self._writing -= 1
-                self._signal()
+            written = await self._try_to_write(queue, queue.status)
+            self._writing.discard(queue)
+            if written != queue.status:
+                self._due.add(queue)
+            self._signal()
+
+    async def _try_to_write(self, queue: WatchedQueue, status: str) -> str | None:
+        """The status, if nothing is left to be done about it."""
+        try:
+            await self._write(queue, status)
+        except AWS_ERRORS as error:
+            log.warning("status not written", extra={"error": describe(error)})
+            await asyncio.sleep(_PAUSE_SECONDS)
+            return None
+        return status
 
     async def _write(self, queue: WatchedQueue, status: str) -> None:
         if status != QueueStatus.END or await self._is_ours():
@@ -81,7 +84,7 @@ class StatusWriter:
 
 
 def _update(queue: WatchedQueue, status: str) -> None:
-    """Unless an agent has asked for the queue anew, or given it up."""
-    row = FollowedQueue(queue.key)
+    """Unless an agent has asked for the queue anew, or given it up. It is no news from then on."""
     same = (FollowedQueue.token_id == queue.token_id) & (FollowedQueue.changed_at == queue.changed_at)
-    update_if(row, FollowedQueue.status.set(status), condition=same)
+    changes = FollowedQueue.status.set(status), FollowedQueue.bucket.set(bucket_of(queue.server))
+    update_if(FollowedQueue(queue.key), *changes, condition=same)

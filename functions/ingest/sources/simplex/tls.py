@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 _ALPN = "smp/1"
-_PIECE_BYTES = 16_384
+_PIECE_BYTES = 4_096
+"""What a buffer has to hold, and so keeps for as long as the connection lasts."""
 _MOST_PIECES = 64
 """Of one block, which fits into a single record of TLS. Each costs as much as a whole one."""
 
 
 def client_context() -> ssl.SSLContext:
-    """Of clients that know a server by the fingerprint of its identity, and name no host: see `ingest.sources.simplex.greeting`.
+    """Of clients that know a server by the fingerprint of its identity, and name no host: see `ingest.sources.simplex.handshake`.
 
     A server that is asked for a host shows the certificate of its web page. Nothing is resumed, which would change the
     session's id.
@@ -66,8 +67,10 @@ class TlsStream:
 
     async def write(self, content: bytes) -> None:
         """Waits until the other side, or its machine, has taken most of it."""
-        self._tls.write(content)
-        await self._flush()
+        async with self._writing:
+            for start in range(0, len(content), _PIECE_BYTES):
+                self._tls.write(content[start : start + _PIECE_BYTES])
+                await self._send()
 
     def end_writing(self) -> None:
         """The other side sees the end, and can still be read to its own."""
@@ -99,8 +102,10 @@ class TlsStream:
 
     async def _flush(self) -> None:
         """What two writers had to send must not be mixed."""
-        if not self._outgoing.pending:
-            return
-        async with self._writing:
-            while pending := self._outgoing.read():
-                await asyncio.get_running_loop().sock_sendall(self._socket, pending)
+        if self._outgoing.pending:
+            async with self._writing:
+                await self._send()
+
+    async def _send(self) -> None:
+        while pending := self._outgoing.read():
+            await asyncio.get_running_loop().sock_sendall(self._socket, pending)

@@ -8,7 +8,7 @@ from clarion.networks import STATEMENTS, Envelope
 from clarion.networks.statements.codec import ProofKind, Statement, digest
 from ingest.downstream import Downstream
 from ingest.settings import IngestSettings
-from ingest.sources import SourceSpec
+from ingest.sources import NO_GAUGES, SourceSpec
 from ingest.sources.statements.node import Node
 from ingest.sources.statements.session import NodeTimeouts
 from ingest.sources.statements.watch import SubscriptionWatch
@@ -16,6 +16,8 @@ from ingest.sources.statements.watch import SubscriptionWatch
 
 class StatementSources:
     """All nodes at once: what one shows, the others show too, sooner or later."""
+
+    gauges = NO_GAUGES
 
     def __init__(self, nodes: Sequence[Node], watch: SubscriptionWatch) -> None:
         self.sources = nodes

@@ -10,7 +10,7 @@ from clarion.networks.walletconnect.topics import FollowedTopic, RelaySubscriber
 from clarion.tables import table_name
 from ingest.downstream import Downstream
 from ingest.settings import IngestSettings
-from ingest.sources import SourceSpec
+from ingest.sources import NO_GAUGES, SourceSpec
 from ingest.sources.walletconnect.relay import FollowedRelay, RelayAddress, RelayTimeouts
 
 _POLL_SECONDS = 2.0
@@ -20,6 +20,8 @@ _RENEWALS = 12
 
 
 class RelaySources:
+    gauges = NO_GAUGES
+
     def __init__(self, relays: Sequence[FollowedRelay]) -> None:
         self.sources = relays
 

@@ -11,7 +11,7 @@ from clarion.networks import XMTP, Envelope
 from clarion.networks.xmtp import TopicMessage
 from ingest.downstream import Downstream
 from ingest.settings import IngestSettings
-from ingest.sources import SourceSpec
+from ingest.sources import NO_GAUGES, SourceSpec
 from ingest.sources.xmtp.connection import NodeAddress
 from ingest.sources.xmtp.node import NodeBounds, XmtpNode
 
@@ -24,6 +24,8 @@ _HTTPS = 443
 
 class XmtpSources:
     """All nodes at once: what one misses while it is connected anew, another shows."""
+
+    gauges = NO_GAUGES
 
     def __init__(self, nodes: Sequence[XmtpNode]) -> None:
         self.sources = nodes

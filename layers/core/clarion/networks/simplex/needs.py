@@ -73,6 +73,9 @@ NEEDS = Needs(
         AlarmNeed(
             "ntf_handshakes_failed", 200, "SimpleX's agents and the NTF server do not get as far as a session", "ntf"
         ),
+        # A task reports thirty times in five minutes.
+        AlarmNeed("smp_none_reached", 25, "A task of ingest reaches none of several SMP servers", "ingest"),
+        AlarmNeed("smp_queues_beyond", 1, "A task of ingest has no room for all queues of SimpleX", "ingest"),
     ),
     worker="simplex.worker.handler",
     commanded_by=(Commander.OUTCOME,),

@@ -1,7 +1,10 @@
 """Queues that are followed for a token: each a row under its queue key, which is the subscription's id as well.
 
-An index sorts them by when they changed, in `BUCKETS` parts by their servers: a source reads a part once, and then what is
-new there. Those that were given up lie in the part `ENDED` for a day, so that it forgets them.
+An index sorts them by when they changed, in buckets: `BUCKETS` of them by their servers, and two more.
+
+    subscribed ──▶ NEWS ──their source writes what became of it──▶ its server's ──given up──▶ ENDED ──a day──▶ gone
+
+So a source reads a server's bucket once, when it begins to follow it, and then only what is new in `NEWS` and `ENDED`.
 """
 
 from collections.abc import Iterator
@@ -20,8 +23,7 @@ from clarion.networks.simplex.needs import BY_BUCKET, BY_TOKEN, OF_SOURCE, OF_WO
 from clarion.networks.simplex.statuses import QueueStatus
 
 BUCKETS = 16
-ENDED = BUCKETS
-"""The part of those that were given up."""
+ENDED, NEWS = BUCKETS, BUCKETS + 1
 FOLLOWED = frozenset({QueueStatus.NEW, QueueStatus.PENDING, QueueStatus.ACTIVE, QueueStatus.INACTIVE})
 """The states of those that a source subscribes to when it begins."""
 
@@ -105,7 +107,7 @@ def ending(now: int) -> list[Action]:
 
 
 def bucket_of(server: SmpServer) -> int:
-    """All queues of a server are in one, so that one task has one connection to it."""
+    """All queues of a server are of one, so that one task has one connection to it."""
     return sha256(server.encoded).digest()[0] % BUCKETS
 
 

@@ -3,8 +3,8 @@
     host ──resolved──▶ addresses ──public ones──▶ socket
           in a thread        looked at here, and connected to as they are
 
-Whoever answered before has lanes of its own: names that nobody resolves, and addresses where nobody answers, delay only
-each other.
+Proven servers have a lane of their own: names that nobody resolves delay only each other. How many are connected to at a
+time is for `ingest.sources.simplex.places`.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from ssl import SSLContext
 from clarion.networks.simplex.addresses import SmpServer
 from clarion.public_addresses import is_public
 from ingest.sources import SourceLost
-from ingest.sources.simplex.greeting import SmpConnection, greet
+from ingest.sources.simplex.handshake import SmpConnection, greet
 from ingest.sources.simplex.tls import TlsStream
 
 SMP_PORT = 5223
@@ -26,16 +26,19 @@ SMP_PORT = 5223
 RESOLVING_SECONDS, CONNECTING_SECONDS = 10.0, 15.0
 _ADDRESSES = 3
 """Of one server that are tried at a time."""
-_RESOLVING, _CONNECTING = 16, 256
+_RESOLVING = 16
 """At once, in one lane. A name that isn't resolved in time goes on holding its thread."""
 _ONION = ".onion"
+
+
+class Unresolved(SourceLost):
+    """No host of it has an address that may be connected to."""
 
 
 class Lane:
     def __init__(self, name: str) -> None:
         self._threads = ThreadPoolExecutor(_RESOLVING, thread_name_prefix=name)
         self._free_threads = asyncio.Semaphore(_RESOLVING)
-        self.connecting = asyncio.Semaphore(_CONNECTING)
 
     async def resolve(self, host: str, port: int) -> list[str]:
         """Its addresses. Raise `OSError`, also if that takes too long."""
@@ -51,7 +54,7 @@ class Lane:
             resolving.exception()  # whoever waited for it may have gone
 
 
-class Reaching:
+class Connector:
     """`loopback`: whether this machine's own addresses are connected to as well."""
 
     def __init__(self, context: SSLContext, *, loopback: bool) -> None:
@@ -60,16 +63,14 @@ class Reaching:
         self._proven, self._unproven = Lane("resolving"), Lane("resolving-unproven")
 
     async def connect(self, server: SmpServer, *, proven: bool) -> SmpConnection:
-        """`proven`: whether it has answered before. Raise `SourceFault`."""
-        lane = self._proven if proven else self._unproven
-        async with lane.connecting:
-            addresses = await self._addresses(lane, server)
-            for address in addresses[:-1]:
-                try:
-                    return await self._connect(server, address)
-                except SourceLost:
-                    continue
-            return await self._connect(server, addresses[-1])
+        """`proven`: whether it has accepted a subscription lately. Raise `SourceFault`."""
+        addresses = await self._addresses(self._proven if proven else self._unproven, server)
+        for address in addresses[:-1]:
+            try:
+                return await self._connect(server, address)
+            except SourceLost:
+                continue
+        return await self._connect(server, addresses[-1])
 
     async def _addresses(self, lane: Lane, server: SmpServer) -> Sequence[str]:
         """At least one."""
@@ -79,7 +80,7 @@ class Reaching:
                 found += await lane.resolve(host.strip("[]"), port_of(server))
         public = self._reachable(found)
         if not public:
-            raise SourceLost("its name leads nowhere" if not found else "its name leads to no public address")
+            raise Unresolved("its name leads nowhere" if not found else "its name leads to no public address")
         return public
 
     def _reachable(self, addresses: Iterable[str]) -> Sequence[str]:
