@@ -19,6 +19,7 @@ from clarion.messages import CommandMessage, PushMessage
 from clarion.networks import Receiver
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
 from clarion.networks.simplex.blocks import NTF_BLOCK_BYTES, batch_blocks
+from clarion.networks.simplex.bodies import NEWEST
 from clarion.networks.simplex.commands import SimplexCommand, read_command
 from clarion.networks.simplex.composing import compose
 from clarion.networks.simplex.credentials import dh_der
@@ -31,6 +32,7 @@ from clarion.networks.simplex.tables import MODELS
 from clarion.networks.simplex.tokens import StoredToken
 from clarion.networks.simplex.transmissions import Transmission
 from clarion.newest import NewestItem
+from clarion.newest_updates import Arrival, NewestKey, recording
 from clarion.secrets import Secret, SharedSecret
 from clarion.tables import RuleRow, Subscription, find_subscription, split_rule_key
 from ntf.commands.executing import NtfCommands
@@ -196,8 +198,8 @@ class Stage:
     def record(self, agent: Agent, name: str, raw: bytes) -> int:
         """An item, as match records it; its number."""
         client, item = boto3.client("dynamodb"), NewestItem(name, self.clock(), raw)
-        answer = client.update_item(**newest.recording(ITEMS, self.token(agent).subscription_id, item))
-        return newest.recorded(answer).number
+        key, arrival = NewestKey(ITEMS, self.token(agent).subscription_id), Arrival([item], self.clock())
+        return newest.read_item(client.update_item(**recording(key, NEWEST, arrival))["Attributes"]).number
 
 
 @contextmanager

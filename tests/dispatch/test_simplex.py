@@ -16,6 +16,7 @@ from clarion.messages import PushMessage
 from clarion.networks import SIMPLEX
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
 from clarion.networks.simplex.arrived import MessageArrived
+from clarion.networks.simplex.bodies import NEWEST
 from clarion.networks.simplex.commands import CodeDelivered, TokenDied, client_id, read_command
 from clarion.networks.simplex.composing import sealed_for_dispatch
 from clarion.networks.simplex.encoding import Reader
@@ -23,6 +24,7 @@ from clarion.networks.simplex.envelope import encode
 from clarion.networks.simplex.needs import ITEMS
 from clarion.networks.simplex.storage_key import StorageKey
 from clarion.newest import NewestItem
+from clarion.newest_updates import Arrival, NewestKey, recording
 from clarion.secrets import Secret, SharedSecret
 from clarion.tables import Subscription
 from local.apns_trouble import troubled_token
@@ -52,7 +54,11 @@ class Items:
         queue = SmpQueue(SmpServer(("smp.example.com",), "", bytes(32)), number.to_bytes(24))
         raw = encode(queue, 1_800_000_000 + number, MessageArrived(bytes(24), b"metadata"))
         item = NewestItem(f"{number:08x}", number, raw)
-        return newest.recorded(self.client.update_item(**newest.recording(ITEMS, row.subscription_id, item))).number
+        return self.write(recording(NewestKey(ITEMS, row.subscription_id), NEWEST, Arrival([item], number)))
+
+    def write(self, request: dict[str, Any]) -> int:
+        """The number after it."""
+        return newest.read_item(self.client.update_item(**request)["Attributes"]).number
 
     def row(self, row: Subscription) -> dict[str, Any]:
         key = {"subscription_id": {"S": row.subscription_id}}

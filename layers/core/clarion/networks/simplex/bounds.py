@@ -1,13 +1,15 @@
 """The most that anybody may have of us, each with its reason. Agents meet the counts as `ERR QUOTA`."""
 
 QUEUES_OF_TOKEN = 1_000
-"""An app subscribes to one for each of its conversations, and the row of a token's newest items has room for these."""
+"""An app subscribes to one for each of its conversations."""
 SERVERS_OF_TOKEN = 50
 """An agent's queues lie on servers of its own choice, of which it has some twenty. Each server is a connection of ours."""
 VERIFICATIONS_AN_HOUR = 12
 """To one device token, whoever asks: anybody may name it, and each wakes its app."""
 UNVERIFIED_SECONDS = 7 * 86_400
 """As long is a token kept that nobody has verified. The push with its code may wait at Apple for a phone that is off."""
+NEWEST_SECONDS = UNVERIFIED_SECONDS
+"""As long are a token's newest messages kept after the last one: a new token may wait for its code, and they with it."""
 INVALID_SECONDS = 30 * 86_400
 """As long is a token kept, with its queues, that Apple says is dead: its agent may register it again, or learn why."""
 ENDED_SECONDS = 86_400
