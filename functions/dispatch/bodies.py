@@ -52,9 +52,8 @@ def note_sent(attempt: Attempt, connection: Connection, table_prefix: str) -> No
     if found is None or of_network.newest is None:
         return
     key = NewestKey(_table(of_network.name, table_prefix), str(attempt.message.subscription_id))
-    noted = _update(connection, sending(key, of_network.newest, found))
-    if not noted and len(found.items) > of_network.newest.most:
-        # More has come meanwhile: nothing can be removed.
+    if not _update(connection, sending(key, of_network.newest, found)):
+        # More may have come meanwhile: then nothing can be removed.
         _update(connection, noting(key, of_network.newest, found))
 
 

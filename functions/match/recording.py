@@ -15,7 +15,7 @@ is, so that where a limit is passed by a few the newest is kept; later one every
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clarion import newest
 from clarion.decisions import NotificationDecision
@@ -147,7 +147,7 @@ class NewestRecorder:
                     continue
         return self._update(recording(key, of, arrival))
 
-    def _update(self, request: Mapping[str, object]) -> NewestRow:
+    def _update(self, request: dict[str, Any]) -> NewestRow:
         return newest.read_item(self.dynamodb.update_item(**request)["Attributes"])
 
     def _put_off(self, subscription_id: str, name: str) -> None:
@@ -179,8 +179,10 @@ def _decided(items: Mapping[str, AdmittedItem]) -> Iterable[tuple[Place, Admitte
 def _with_row(
     item: AdmittedItem | Failure, place: Place, row: NewestRow | Failure, late: Place | None
 ) -> AdmittedItem | Failure:
-    if isinstance(item, Failure) or isinstance(row, Failure):
-        return item if isinstance(item, Failure) else row
+    if isinstance(item, Failure):
+        return item
+    if isinstance(row, Failure):
+        return row
     numbers = {**item.numbers, place.subscription_id: row.number}
     return replace(item, numbers=numbers, late={*item.late, place.subscription_id} if place == late else item.late)
 

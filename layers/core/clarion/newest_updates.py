@@ -63,16 +63,15 @@ def trimming(key: NewestKey, of: Newest, arrival: Arrival, row: NewestRow) -> di
 def sending(key: NewestKey, of: Newest, row: NewestRow) -> dict[str, Any]:
     """Says that a push has brought what it takes of `row`. Of what was brought, no more is kept than a push takes.
 
-    It is refused if as much was sent already; and, where something is to be removed, if more has come meanwhile.
+    It is refused if as much was sent already, or more has come meanwhile.
     """
     brought = brought_by_push(row, of)
     gone = brought[: max(0, len(row.items) - of.most)]
+    kept = [item for item in row.items if item not in gone]
     update = _noting(row, [item for item in brought if item not in gone])
-    if gone:
-        kept = [item for item in row.items if item not in gone]
-        update.set("room", _number(row.number + of.kept - len(kept)))
-        update.remove(row.items, kept)
-        update.conditions.append(f"{update.name('number')} = {update.value(_number(row.number))}")
+    update.set("room", _number(row.number + of.kept - len(kept)))
+    update.remove(row.items, kept)
+    update.conditions.append(f"{update.name('number')} = {update.value(_number(row.number))}")
     return update.request(key)
 
 
