@@ -125,13 +125,13 @@ class NewestRecorder:
         return self._write(key, one.of, arrival)
 
     def _is_worth_it(self, name: str, row: NewestRow, arrival: Arrival) -> bool:
-        """Whether what is held back is recorded. What was read may be a second old: then it is once more."""
+        """Whether what is held back is recorded. The row may have been read as it was a moment ago: then it is once more."""
         span = self._late_milliseconds(name)
         left = row.late_until - arrival.at
         if left <= 0:
             return True
-        used = row.limited < AT_FIRST + LATER * (span - left) / span
-        return used and row.with_items(arrival.items).items != row.items
+        seldom = row.limited < AT_FIRST + LATER * (span - left) / span
+        return seldom and row.with_items(arrival.items).items != row.items
 
     def _write(self, key: NewestKey, of: Newest, arrival: Arrival) -> NewestRow:
         refused = self.dynamodb.exceptions.ConditionalCheckFailedException
@@ -139,7 +139,7 @@ class NewestRecorder:
             try:
                 return self._update(recording(key, of, arrival))
             except refused as conflict:
-                found = conflict.response.get("Item")
+                found: Any = conflict.response.get("Item")
             if found:
                 try:
                     return self._update(trimming(key, of, arrival, newest.read_item(found)))

@@ -87,7 +87,7 @@ steps = st.one_of(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(steps=st.lists(steps, max_size=30), lateness=st.lists(st.integers(0, 3), min_size=30, max_size=30))
 def test_whatever_is_done_the_row_stays_small_and_has_the_newest(steps: list[Any], lateness: list[int]) -> None:
     played, found, latest = Played(), NewestRow(0, 0, ()), dict[str, NewestItem]()
