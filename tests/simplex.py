@@ -207,15 +207,16 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     for name, value in credentials().items():
         monkeypatch.setenv(name, value)
     with mock_aws():
-        yield _stage(Clock())
+        yield stage_in(Clock())
 
 
-def _stage(clock: Clock) -> Stage:
-    connection = tables.bind("", own=MODELS)
-    for model in (*tables.MODELS, *MODELS):
+def stage_in(clock: Clock, prefix: str = "") -> Stage:
+    """With `prefix`, in a deployment that has all other tables."""
+    connection, items_table = tables.bind(prefix, own=MODELS), f"{prefix}{ITEMS}"
+    for model in (*(() if prefix else tables.MODELS), *MODELS):
         model.create_table(billing_mode="PAY_PER_REQUEST")
     boto3.client("dynamodb").create_table(
-        TableName=ITEMS,
+        TableName=items_table,
         BillingMode="PAY_PER_REQUEST",
         KeySchema=[{"AttributeName": "subscription_id", "KeyType": "HASH"}],
         AttributeDefinitions=[{"AttributeName": "subscription_id", "AttributeType": "S"}],
@@ -231,11 +232,11 @@ def _stage(clock: Clock) -> Stage:
         sqs=_WithoutDelay(sqs),  # type: ignore[arg-type] # a client, but for the time that passes
         push_queue_url=urls["apns"],
         command_queue_url=urls["commands"],
-        items_table=ITEMS,
+        items_table=items_table,
         events=EventWriter(boto3.client("firehose"), sqs, SETTINGS),
         clock=clock,
     )
-    outcomes = TokenOutcomes(connection, ITEMS, Revival(connection, KeptEvents()))
+    outcomes = TokenOutcomes(connection, items_table, Revival(connection, KeptEvents()))
     return Stage(clock, NtfCommands(store), outcomes, sqs)
 
 

@@ -145,6 +145,7 @@ def _of_dispatch(deployed: Mapping[str, str], folder: Path, relay: Relay) -> dic
     secrets = {"apns": secret, STORAGE_KEY: {"secret": STORAGE_TEXT}}
     for name, content in secrets.items():
         boto3.client("secretsmanager").create_secret(Name=name, SecretString=json.dumps(content))
+    commands = boto3.client("sqs").create_queue(QueueName="commands")["QueueUrl"]
     settings = {
         "stage": PROD.stage,
         "table_prefix": PREFIX,
@@ -155,6 +156,7 @@ def _of_dispatch(deployed: Mapping[str, str], folder: Path, relay: Relay) -> dic
         "cleanup_queue_url": "unused",
         "provider_secret_id": "apns",
         "payload_secrets": json.dumps({SIMPLEX: STORAGE_KEY}),
+        "command_queues": json.dumps({SIMPLEX: commands}),
         "bundle_id": BUNDLE,
         "apns_url": relay.url,
         "ca_file": str(tls.Localhost.within(folder).ca_file),

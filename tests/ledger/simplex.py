@@ -129,7 +129,7 @@ class Phone:
         bills, dispatch = [bill], Spent()
         if reaches:
             url = stages.settings.push_queues[Channel.APNS]
-            _await(url, len(queues))
+            await_messages(url, len(queues))
             with meter.running() as bill:
                 dispatch = stages.invoke(url, dispatch_batch, receives=-(-len(queues) // 10))
             bills.append(bill)
@@ -230,7 +230,7 @@ def _amounts(
     )
 
 
-def _await(url: str, messages: int) -> None:
+def await_messages(url: str, messages: int) -> None:
     """Until so many can be received: a push waits for others."""
     sqs, until = boto3.client("sqs"), time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
