@@ -32,7 +32,7 @@ from clarion.networks.simplex.tables import MODELS
 from clarion.networks.simplex.tokens import StoredToken
 from clarion.networks.simplex.transmissions import Transmission
 from clarion.newest import NewestItem
-from clarion.newest_updates import Arrival, NewestKey, recording
+from clarion.newest_updates import NewestArrival, NewestKey, recording
 from clarion.secrets import Secret, SharedSecret
 from clarion.tables import RuleRow, Subscription, find_subscription, split_rule_key
 from ntf.commands.executing import NtfCommands
@@ -198,7 +198,7 @@ class Stage:
     def record(self, agent: Agent, name: str, raw: bytes) -> int:
         """An item, as match records it; its number."""
         client, item = boto3.client("dynamodb"), NewestItem(name, self.clock(), raw)
-        key, arrival = NewestKey(ITEMS, self.token(agent).subscription_id), Arrival([item], self.clock())
+        key, arrival = NewestKey(ITEMS, self.token(agent).subscription_id), NewestArrival([item], self.clock())
         return newest.read_item(client.update_item(**recording(key, NEWEST, arrival))["Attributes"]).number
 
 

@@ -22,7 +22,7 @@ from clarion.decisions import NotificationDecision
 from clarion.limiter import SKEW, Limit
 from clarion.networks import Newest, network
 from clarion.newest import NewestItem, NewestRow
-from clarion.newest_updates import Arrival, NewestKey, putting_off, recording, trimming
+from clarion.newest_updates import NewestArrival, NewestKey, putting_off, recording, trimming
 from match.failures import Failure, Pool
 from match.item import AdmittedItem
 
@@ -61,10 +61,10 @@ class Observed:
             raise LookupError(self.network)
         return found
 
-    def arrival(self, now: int) -> Arrival:
+    def arrival(self, now: int) -> NewestArrival:
         """Of each name the newest item, and no more than a row has."""
         items = NewestRow(0, 0, ()).with_items([*self.queued.values(), *self.held_back.values()])
-        return Arrival(newest.ranked(items, self.of)[: self.of.kept], now, limited=not self.queued)
+        return NewestArrival(newest.ranked(items, self.of)[: self.of.kept], now, limited=not self.queued)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class NewestRecorder:
                 return row
         return self._write(key, one.of, arrival)
 
-    def _is_worth_it(self, name: str, row: NewestRow, arrival: Arrival) -> bool:
+    def _is_worth_it(self, name: str, row: NewestRow, arrival: NewestArrival) -> bool:
         """Whether what is held back is recorded. The row may have been read as it was a moment ago: then it is once more."""
         span = self._late_milliseconds(name)
         left = row.late_until - arrival.at
@@ -133,7 +133,7 @@ class NewestRecorder:
         seldom = row.limited < AT_FIRST + LATER * (span - left) / span
         return seldom and row.with_items(arrival.items).items != row.items
 
-    def _write(self, key: NewestKey, of: Newest, arrival: Arrival) -> NewestRow:
+    def _write(self, key: NewestKey, of: Newest, arrival: NewestArrival) -> NewestRow:
         refused = self.dynamodb.exceptions.ConditionalCheckFailedException
         for _ in range(_ATTEMPTS - 1):
             try:

@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from clarion.networks import Newest
 from clarion.newest import NewestItem, NewestRow, chosen, ranked, read_item
-from clarion.newest_updates import Arrival, NewestKey, noting, recording, sending, trimming
+from clarion.newest_updates import NewestArrival, NewestKey, noting, recording, sending, trimming
 from tests.match.scene import credentials
 
 MOST, KEPT = 3, 5
@@ -69,7 +69,7 @@ class Played:
         return True
 
     def record(self, items: list[NewestItem]) -> None:
-        arrival = Arrival(items, 0)
+        arrival = NewestArrival(items, 0)
         assert self.update(recording(self.key, OF, arrival)) or self.update(trimming(self.key, OF, arrival, self.row))
 
     def push(self, found: NewestRow) -> None:

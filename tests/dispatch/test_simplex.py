@@ -26,7 +26,7 @@ from clarion.networks.simplex.envelope import encode
 from clarion.networks.simplex.needs import ITEMS
 from clarion.networks.simplex.storage_key import StorageKey
 from clarion.newest import NewestItem
-from clarion.newest_updates import Arrival, NewestKey, noting, recording, sending
+from clarion.newest_updates import NewestArrival, NewestKey, noting, recording, sending
 from clarion.secrets import Secret, SharedSecret
 from clarion.tables import Subscription
 from local.apns_trouble import troubled_token
@@ -56,7 +56,7 @@ class Items:
         queue = SmpQueue(SmpServer(("smp.example.com",), "", server.to_bytes(32)), number.to_bytes(24))
         raw = encode(queue, 1_800_000_000 + number, MessageArrived(bytes(24), b"metadata"))
         item = NewestItem(f"{number:08x}", number, raw)
-        return self.write(recording(NewestKey(ITEMS, row.subscription_id), NEWEST, Arrival([item], number)))
+        return self.write(recording(NewestKey(ITEMS, row.subscription_id), NEWEST, NewestArrival([item], number)))
 
     def write(self, request: dict[str, Any]) -> int:
         """The number after it."""

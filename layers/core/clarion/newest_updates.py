@@ -17,7 +17,7 @@ class NewestKey(NamedTuple):
     subscription_id: str
 
 
-class Arrival(NamedTuple):
+class NewestArrival(NamedTuple):
     """Items of different names to be recorded, `kept` at most; `limited` if a limit holds back all of them.
 
     `at` is in UNIX milliseconds.
@@ -28,7 +28,7 @@ class Arrival(NamedTuple):
     limited: bool = False
 
 
-def recording(key: NewestKey, of: Newest, arrival: Arrival) -> dict[str, Any]:
+def recording(key: NewestKey, of: Newest, arrival: NewestArrival) -> dict[str, Any]:
     """Adds the items. The answer has the whole row.
 
     It is refused, with the row as it is, if that has a newer item of such a name, or no room for another name.
@@ -44,7 +44,7 @@ def recording(key: NewestKey, of: Newest, arrival: Arrival) -> dict[str, Any]:
     return update.request(key) | {"ReturnValues": "ALL_NEW", "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
 
-def trimming(key: NewestKey, of: Newest, arrival: Arrival, row: NewestRow) -> dict[str, Any]:
+def trimming(key: NewestKey, of: Newest, arrival: NewestArrival, row: NewestRow) -> dict[str, Any]:
     """Adds the items to `row`, as it was read. Of more than it may have, those are kept that the next push would bring.
 
     The answer has the whole row. It is refused if the row has changed.
@@ -137,7 +137,7 @@ class _Update:
         }
 
 
-def _arriving(of: Newest, arrival: Arrival) -> _Update:
+def _arriving(of: Newest, arrival: NewestArrival) -> _Update:
     update = _Update()
     update.set("ttl", _number(arrival.at // 1000 + of.life_seconds))
     update.add("number", len(arrival.items))
