@@ -138,7 +138,7 @@ class Phone:
 
 def measure(stages: EndToEnd, rounds: int) -> dict[str, MessageAmounts]:
     """By path: the most of each count, the least of each time. A round before opens the connections."""
-    _create_table()
+    create_items_table()
     _, *found = [_round(stages) for _ in range(rounds + 1)]
     return {name: most([one[name] for one in found], MEASURED_TIMES) for name in PATHS}
 
@@ -241,7 +241,7 @@ def await_messages(url: str, messages: int) -> None:
     raise AssertionError("the pushes never came")
 
 
-def _create_table() -> None:
+def create_items_table() -> None:
     boto3.client("dynamodb").create_table(
         TableName=f"{PREFIX}{ITEMS}",
         BillingMode="PAY_PER_REQUEST",
