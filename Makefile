@@ -292,6 +292,10 @@ bench-schedule: .venv/.ready ## Measure a minute in which 50,000 are woken
 bench-simplex-source: .venv/.ready ## Measure how fast SimpleX's queues are subscribed to anew, and what a killed task loses
 	@$(PY) -m bench.simplex_source
 
+.PHONY: bench-simplex-push
+bench-simplex-push: .venv/.ready ## Measure how late SimpleX's pushes are (CLIENTS=100 RATE=10 SECONDS=40)
+	@$(PY) -m bench.simplex_push
+
 .PHONY: bench-codec
 bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature
 	@$(PY) -m bench.codec

@@ -34,6 +34,8 @@ QUIET = 100
 """Pushes in five minutes that spending is set against at least: fewer would make much of little."""
 LEDGER = 2.13
 """Write units of the most expensive path to a delivered push in docs/cost.md, which is measured."""
+NEWEST_LEDGER = 8.0
+"""The same of a network whose pushes report the newest items."""
 HOURS_WITHOUT_COMMAND = 3
 """EventBridge may leave one out."""
 SHARDS = 256
@@ -121,7 +123,8 @@ def alarm_specs(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSp
         yield AlarmSpec("ntf-missing", reports, ntf.tasks * NTF_REPORTS, 2, below=True)
     if environment.pipeline:
         yield from _on_the_pipeline(environment)
-    yield AlarmSpec("spend-above-ledger", writes_per_push(environment), LEDGER * environment.thresholds.above_ledger, 3)
+    ledger = NEWEST_LEDGER if environment.newest_tables() else LEDGER
+    yield AlarmSpec("spend-above-ledger", writes_per_push(environment), ledger * environment.thresholds.above_ledger, 3)
 
 
 def _on_queues(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
@@ -279,19 +282,20 @@ def failed_requests(environment: EnvironmentConfig, api_id: str) -> cloudwatch.M
 
 
 def writes_per_push(environment: EnvironmentConfig) -> cloudwatch.MathExpression:
-    """Write units of match's tables for each delivered push: the ledger's largest item, measured live.
+    """Write units of match's tables for each push that reached its device: the ledger's largest item, measured live.
 
     What is not measured is nothing: with no push delivered at all, all that is written is spent in vain.
     """
+    newest = environment.newest_tables()
     used = {
         table: of_table(f"{environment.prefix}{table}", "ConsumedWriteCapacityUnits")
-        for table in ("push_records", "rate_limits")
+        for table in ("push_records", "rate_limits", *newest)
     }
-    delivered = counted(environment.stage, "dispatch", decided(PushDecision.DELIVERED))
-    writes = " + ".join(f"FILL({name}, 0)" for name in used)
-    pushes = "FILL(delivered, 0)"
+    reached = [PushDecision.DELIVERED, *([PushDecision.COALESCED] if newest else [])]
+    pushed = {str(one): counted(environment.stage, "dispatch", decided(one)) for one in reached}
+    writes, pushes = (" + ".join(f"FILL({name}, 0)" for name in names) for names in (used, pushed))
     return cloudwatch.MathExpression(
         expression=f"({writes}) / IF({pushes} > {QUIET}, {pushes}, {QUIET})",
         label="write units for each push",
-        using_metrics={**used, "delivered": delivered},
+        using_metrics={**used, **pushed},
     )

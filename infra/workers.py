@@ -68,7 +68,7 @@ class MatchFunction(ComponentFunction):
         self.allow_tables("PutItem", foundation.data.tables.push_records)
         self.allow_tables("GetItem PutItem Query", foundation.data.tables.rate_limits)
         if recorded := environment.newest_tables():
-            self.allow_tables("UpdateItem", *(foundation.data.tables.by_name[name] for name in recorded))
+            self.allow_tables("GetItem UpdateItem", *(foundation.data.tables.by_name[name] for name in recorded))
         foundation.allow_events(self)
 
     def _allow_reading(self) -> None:

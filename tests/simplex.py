@@ -19,6 +19,7 @@ from clarion.messages import CommandMessage, PushMessage
 from clarion.networks import Receiver
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
 from clarion.networks.simplex.blocks import NTF_BLOCK_BYTES, batch_blocks
+from clarion.networks.simplex.bodies import NEWEST
 from clarion.networks.simplex.commands import SimplexCommand, read_command
 from clarion.networks.simplex.composing import compose
 from clarion.networks.simplex.credentials import dh_der
@@ -31,6 +32,7 @@ from clarion.networks.simplex.tables import MODELS
 from clarion.networks.simplex.tokens import StoredToken
 from clarion.networks.simplex.transmissions import Transmission
 from clarion.newest import NewestItem
+from clarion.newest_updates import NewestArrival, NewestKey, recording
 from clarion.secrets import Secret, SharedSecret
 from clarion.tables import RuleRow, Subscription, find_subscription, split_rule_key
 from ntf.commands.replies import NtfCommands
@@ -158,9 +160,10 @@ class Stage:
     sqs: Any
 
     @classmethod
-    def make(cls, clock: Clock, events: EventLog) -> Self:
+    def make(cls, clock: Clock, events: EventLog, prefix: str = "") -> Self:
         """A process of each; `events` are the worker's."""
-        connection, sqs = tables.bind("", own=MODELS), boto3.client("sqs")
+        connection, items_table = tables.bind(prefix, own=MODELS), f"{prefix}{ITEMS}"
+        sqs = boto3.client("sqs")
         pushes, commands = (sqs.get_queue_url(QueueName=name)["QueueUrl"] for name in QUEUES)
         store = NtfStore(
             connection=connection,
@@ -169,11 +172,13 @@ class Stage:
             sqs=_WithoutDelay(sqs),  # type: ignore[arg-type] # a client, but for the time that passes
             push_queue_url=pushes,
             command_queue_url=commands,
-            items_table=ITEMS,
+            items_table=items_table,
             events=EventWriter(boto3.client("firehose"), sqs, SETTINGS),
             clock=clock,
         )
-        token_commands = TokenCommandHandler(connection, ITEMS, TokenQueues(connection), TokenRules(connection, events))
+        token_commands = TokenCommandHandler(
+            connection, items_table, TokenQueues(connection), TokenRules(connection, events)
+        )
         return cls(clock, NtfCommands(store), token_commands, sqs)
 
     def agent(self, name: bytes = b"o", device: bytes = DEVICE, provider: bytes = b"AP") -> Agent:
@@ -219,8 +224,8 @@ class Stage:
     def record(self, agent: Agent, name: str, raw: bytes) -> int:
         """An item, as match records it; its number."""
         client, item = boto3.client("dynamodb"), NewestItem(name, self.clock(), raw)
-        answer = client.update_item(**newest.recording(ITEMS, self.token(agent).subscription_id, item))
-        return newest.recorded(answer).number
+        key, arrival = NewestKey(ITEMS, self.token(agent).subscription_id), NewestArrival([item], self.clock())
+        return newest.read_item(client.update_item(**recording(key, NEWEST, arrival))["Attributes"]).number
 
 
 @contextmanager
@@ -232,13 +237,13 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
         yield Stage.make(Clock(), KeptEvents())
 
 
-def deploy() -> None:
-    """Tables, queues and secrets, in an emulation."""
-    tables.bind("", own=MODELS)
-    for model in (*tables.MODELS, *MODELS):
+def deploy(prefix: str = "") -> None:
+    """Tables, queues and secrets, in an emulation; with `prefix`, in a deployment that has all other tables."""
+    tables.bind(prefix, own=MODELS)
+    for model in (*(() if prefix else tables.MODELS), *MODELS):
         model.create_table(billing_mode="PAY_PER_REQUEST")
     boto3.client("dynamodb").create_table(
-        TableName=ITEMS,
+        TableName=f"{prefix}{ITEMS}",
         BillingMode="PAY_PER_REQUEST",
         KeySchema=[{"AttributeName": "subscription_id", "KeyType": "HASH"}],
         AttributeDefinitions=[{"AttributeName": "subscription_id", "AttributeType": "S"}],

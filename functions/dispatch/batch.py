@@ -17,7 +17,7 @@ from clarion.decisions import Purpose, PushDecision
 from clarion.endings import Death, declare_dead
 from clarion.event_log import EventLog
 from clarion.events import SubscriptionChanged
-from clarion.faults import AWS_ERRORS
+from clarion.faults import AWS_ERRORS, describe
 from clarion.messages import CommandMessage
 from clarion.networks import Command, network
 from clarion.proofs import record_push, unmasked
@@ -138,7 +138,15 @@ class Dispatcher:
         sent = [one for one in attempts if one.newest is not None and isinstance(one.verdict, Delivered)]
         if sent:
             with ThreadPoolExecutor(self.transactions) as pool:
-                deque(pool.map(lambda one: note_sent(one, self.connection, self.table_prefix), sent), maxlen=0)
+                deque(pool.map(self._note_one_sent, sent), maxlen=0)
+
+    def _note_one_sent(self, attempt: Attempt) -> None:
+        """What can't be noted may be pushed again: better than that this push is, as it would if its message came back."""
+        try:
+            note_sent(attempt, self.connection, self.table_prefix)
+        except AWS_ERRORS as error:
+            fields = {"subscription_id": str(attempt.message.subscription_id), "reason": describe(error)}
+            logger.error("not noted as sent", extra=fields)  # noqa: TRY400 - the traceback adds nothing
 
     def _sendable(self, attempts: Iterable[Attempt]) -> dict[App, list[Sendable]]:
         by_app: dict[App, list[Sendable]] = defaultdict(list)

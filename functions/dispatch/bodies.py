@@ -12,8 +12,10 @@ from botocore.exceptions import ClientError
 from pynamodb.connection import Connection
 
 from clarion import newest
+from clarion.decisions import Purpose
 from clarion.faults import AWS_ERRORS
 from clarion.networks import Row, network
+from clarion.newest_updates import NewestKey, noting, sending
 from clarion.providers.outcomes import Refused, RetryLater
 from clarion.rows import plain
 from clarion.tables import BATCH_GET_ITEMS
@@ -42,26 +44,27 @@ def add_bodies(attempts: Iterable[Attempt], connection: Connection, table_prefix
 
 
 def note_sent(attempt: Attempt, connection: Connection, table_prefix: str) -> None:
-    """Note in the row what was delivered, where a network keeps count. If that fails, another push may repeat it."""
+    """Note in the row what was delivered, where a network keeps count.
+
+    Raises what AWS does: then another push may repeat it.
+    """
     of_network, found = network(attempt.message.network), attempt.newest
     if found is None or of_network.newest is None:
         return
-    table, subscription_id = _table(of_network.name, table_prefix), str(attempt.message.subscription_id)
-    most = of_network.newest.most
-    noted = _update(connection, newest.sending(table, subscription_id, found, most))
-    if not noted and len(found.items) > most:
-        # More has come meanwhile: what is older stays until the next push.
-        _update(connection, newest.sending(table, subscription_id, found, len(found.items)))
+    key = NewestKey(_table(of_network.name, table_prefix), str(attempt.message.subscription_id))
+    if not _update(connection, sending(key, of_network.newest, found)):
+        # More may have come meanwhile: then nothing can be removed.
+        _update(connection, noting(key, of_network.newest, found))
 
 
 def _update(connection: Connection, request: Mapping[str, object]) -> bool:
-    """False if its condition doesn't hold."""
+    """False if its condition doesn't hold. Raises `PynamoDBException` and what botocore raises."""
     try:
         connection.dispatch("UpdateItem", dict(request))
     except ClientError as error:
-        return error.response["Error"]["Code"] != "ConditionalCheckFailedException"
-    except AWS_ERRORS:
-        return True
+        if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+            raise
+        return False
     return True
 
 
@@ -105,7 +108,11 @@ def _add_body(attempt: Attempt, rows: Mapping[str, Row | None]) -> None:
 
 def _is_sent(attempt: Attempt) -> bool:
     number, found = attempt.message.number, attempt.newest
-    return number is not None and found is not None and number <= found.sent
+    if number is None or found is None:
+        return False
+    # A late one is also about what came after it was sent, and could do without a push of its own for that.
+    is_late = attempt.message.purpose is Purpose.REFRESH
+    return (found.number if is_late else number) <= found.sent
 
 
 def _read(connection: Connection, table: str, subscription_ids: Collection[str]) -> dict[str, Row | None]:

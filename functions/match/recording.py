@@ -1,28 +1,41 @@
 """What came is recorded in its subscription's row, where a network's pushes report the newest items (`clarion.newest`).
 
-    queued ───────▶ recorded ──▶ a push, after a moment in which more may come
-    rate_limited ─▶ recorded ──▶ one late push of the subscription, when the limit is over
+    queued ────────────────▶ recorded ──▶ a push, after a moment in which more may come
+    rate_limited, capped ──▶ recorded, unless often enough already
+                                 └──▶ one late push of the subscription, when the limit is over
 
 Each is recorded before its push is sent, which refers to the row. Whoever records it twice, after a crash, sends another
-push that says so. A late push is sent before the row says that it is on its way, so that none is lost.
+push that says so. A late push is sent before the row says that it is on its way, and the row says so for somewhat less
+than the push takes: so none is lost.
+
+All that a batch has for a subscription is one write. A limit makes a flood cost reads alone, and so does this: while a
+late push is on its way, what is held back is looked for in the row, and recorded some forty times at most. At first each
+is, so that where a limit is passed by a few the newest is kept; later one every few seconds.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clarion import newest
 from clarion.decisions import NotificationDecision
-from clarion.limiter import Limit
-from clarion.networks import network
-from clarion.newest import NewestItem, Recorded
+from clarion.limiter import SKEW, Limit
+from clarion.networks import Newest, network
+from clarion.newest import NewestItem, NewestRow
+from clarion.newest_updates import NewestArrival, NewestKey, putting_off, recording, trimming
 from match.failures import Failure, Pool
 from match.item import AdmittedItem
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-_RECORDED = {NotificationDecision.QUEUED, NotificationDecision.RATE_LIMITED}
+HELD_BACK = {NotificationDecision.RATE_LIMITED, NotificationDecision.CAPPED}
+LONGEST_LATE = 900_000
+"""Milliseconds, as SQS has it for delays."""
+AT_FIRST, LATER = 12, 30
+"""How often something that is held back may be recorded while a late push is on its way: `LATER` evenly over the time."""
+_ATTEMPTS = 10
+"""At each another worker has written the row meanwhile."""
 
 
 class Place(NamedTuple):
@@ -33,29 +46,49 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Observed:
+    """What a batch has for one subscription of a network."""
+
+    network: str
+    subscription_id: str
+    queued: dict[Place, NewestItem] = field(default_factory=dict)
+    held_back: dict[Place, NewestItem] = field(default_factory=dict)
+
+    @property
+    def of(self) -> Newest:
+        found = network(self.network).newest
+        if found is None:
+            raise LookupError(self.network)
+        return found
+
+    def arrival(self, now: int) -> NewestArrival:
+        """Of each name the newest item, and no more than a row has."""
+        items = NewestRow(0, 0, ()).with_items([*self.queued.values(), *self.held_back.values()])
+        return NewestArrival(newest.ranked(items, self.of)[: self.of.kept], now, limited=not self.queued)
+
+
+@dataclass(frozen=True, slots=True)
 class NewestRecorder:
-    """`clock` is in UNIX milliseconds; `limit_of` gives the limit of a network, whose cooldown a late push waits for."""
+    """`clock` is in UNIX milliseconds. A late push waits for a network's cooldown, of `limit_of`, or for the cap's window."""
 
     dynamodb: "DynamoDBClient"
     table_prefix: str
     limit_of: Callable[[str], Limit | None]
+    cap: Limit
     clock: Callable[[], int]
     pool: Pool
 
     def record(self, items: Mapping[str, AdmittedItem]) -> dict[str, AdmittedItem | Failure]:
-        """Each with the numbers of what was recorded of it. A write for each notification, all at once."""
-        asked = {
-            Place(name, notification.subscription_id): (item, notification.subscription_id, result.decision)
-            for name, item in items.items()
-            if network(item.item.envelope.network).newest
-            for notification, result in item.results
-            if result.decision in _RECORDED
-        }
-        if not asked:
-            return dict(items)
-        answers = self.pool.map_concurrently(lambda one: self._record(one[0], one[1]), asked)
-        limited = {place for place, (_, _, how) in asked.items() if how is NotificationDecision.RATE_LIMITED}
-        return self._with_numbers(items, answers, limited)
+        """Each with the numbers of what was recorded of it. A write for each subscription, all at once."""
+        observed = _by_subscription(items)
+        rows = self.pool.map_concurrently(self._record, observed) if observed else {}
+        recorded: dict[str, AdmittedItem | Failure] = dict(items)
+        for subscription_id, row in rows.items():
+            one = observed[subscription_id]
+            late = None if isinstance(row, Failure) else self._late(one, row)
+            for place in (*one.queued, *one.held_back):
+                recorded[place.message_id] = _with_row(recorded[place.message_id], place, row, late)
+        return recorded
 
     def put_off(self, items: Mapping[str, AdmittedItem]) -> None:
         """After late pushes have been sent: none of their subscriptions needs another until they go out."""
@@ -67,47 +100,92 @@ class NewestRecorder:
             self.pool.map_concurrently(lambda one: self._put_off(*one), {one: one for one in late})
 
     def late_seconds(self, name: str) -> float:
+        return self._late_milliseconds(name) / 1000
+
+    def _late_milliseconds(self, name: str) -> int:
         limit = self.limit_of(name)
-        return limit.cooldown / 1000 if limit else 0
+        return min(LONGEST_LATE, max(limit.cooldown if limit else 0, self.cap.window))
 
-    def _with_numbers(
-        self, items: Mapping[str, AdmittedItem], answers: Mapping[Place, Recorded | Failure], limited: set[Place]
-    ) -> dict[str, AdmittedItem | Failure]:
-        late = self._late(answers, limited)
-        recorded: dict[str, AdmittedItem | Failure] = dict(items)
-        for place, answer in answers.items():
-            item = recorded[place.message_id]
-            if isinstance(answer, Failure) or isinstance(item, Failure):
-                recorded[place.message_id] = answer if isinstance(answer, Failure) else item
-                continue
-            numbers = {**item.numbers, place.subscription_id: answer.number}
-            is_late = {place.subscription_id} if place in late else set[str]()
-            recorded[place.message_id] = replace(item, numbers=numbers, late={*item.late, *is_late})
-        return recorded
+    def _late(self, one: Observed, row: NewestRow) -> Place | None:
+        """The newest of what is held back, if no late push is on its way for it."""
+        is_on_its_way = row.late_until > self.clock()
+        return (
+            None
+            if is_on_its_way
+            else max(one.held_back, key=lambda place: one.held_back[place].observed_at, default=None)
+        )
 
-    def _late(self, answers: Mapping[Place, Recorded | Failure], limited: set[Place]) -> set[Place]:
-        """Of each subscription without a late push on its way, the last of what its limit held back."""
-        now, last = self.clock(), dict[str, tuple[int, Place]]()
-        for place in limited:
-            answer = answers[place]
-            if isinstance(answer, Recorded) and answer.late_until <= now:
-                before = last.get(place.subscription_id, (0, place))
-                last[place.subscription_id] = max(before, (answer.number, place))
-        return {place for _, place in last.values()}
+    def _record(self, one: Observed) -> NewestRow:
+        """The row after it, or as it was if nothing had to be written."""
+        key, arrival = self._key(one.network, one.subscription_id), one.arrival(self.clock())
+        if arrival.limited:
+            row = newest.read_item(self.dynamodb.get_item(TableName=key.table, Key=_id(key)).get("Item", {}))
+            if not self._is_worth_it(one.network, row, arrival):
+                return row
+        return self._write(key, one.of, arrival)
 
-    def _record(self, item: AdmittedItem, subscription_id: str) -> Recorded:
-        envelope, message = item.item.envelope, item.item.message
-        of_network = network(envelope.network)
-        if of_network.newest is None:
-            raise LookupError(envelope.network)
-        raw = of_network.newest.raw_of(envelope)
-        one = NewestItem(of_network.newest.name_of(envelope), message.observed_at, raw)
-        request = newest.recording(self._table(envelope.network), subscription_id, one)
-        return newest.recorded(self.dynamodb.update_item(**request))
+    def _is_worth_it(self, name: str, row: NewestRow, arrival: NewestArrival) -> bool:
+        """Whether what is held back is recorded. The row may have been read as it was a moment ago: then it is once more."""
+        span = self._late_milliseconds(name)
+        left = row.late_until - arrival.at
+        if left <= 0:
+            return True
+        seldom = row.limited < AT_FIRST + LATER * (span - left) / span
+        return seldom and row.with_items(arrival.items).items != row.items
+
+    def _write(self, key: NewestKey, of: Newest, arrival: NewestArrival) -> NewestRow:
+        refused = self.dynamodb.exceptions.ConditionalCheckFailedException
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self._update(recording(key, of, arrival))
+            except refused as conflict:
+                found: Any = conflict.response.get("Item")
+            if found:
+                try:
+                    return self._update(trimming(key, of, arrival, newest.read_item(found)))
+                except refused:
+                    continue
+        return self._update(recording(key, of, arrival))
+
+    def _update(self, request: dict[str, Any]) -> NewestRow:
+        return newest.read_item(self.dynamodb.update_item(**request)["Attributes"])
 
     def _put_off(self, subscription_id: str, name: str) -> None:
-        until = self.clock() + round(self.late_seconds(name) * 1000)
-        self.dynamodb.update_item(**newest.putting_off(self._table(name), subscription_id, until))
+        until = self.clock() + self._late_milliseconds(name) - SKEW
+        self.dynamodb.update_item(**putting_off(self._key(name, subscription_id), until))
 
-    def _table(self, name: str) -> str:
-        return f"{self.table_prefix}{network(name).needs.body_table}"
+    def _key(self, name: str, subscription_id: str) -> NewestKey:
+        return NewestKey(f"{self.table_prefix}{network(name).needs.body_table}", subscription_id)
+
+
+def _by_subscription(items: Mapping[str, AdmittedItem]) -> dict[str, Observed]:
+    found: dict[str, Observed] = {}
+    for place, item, decision in _decided(items):
+        envelope = item.item.envelope
+        of = network(envelope.network).newest
+        if of and (decision is NotificationDecision.QUEUED or decision in HELD_BACK):
+            one = found.setdefault(place.subscription_id, Observed(envelope.network, place.subscription_id))
+            of_this = one.held_back if decision in HELD_BACK else one.queued
+            of_this[place] = NewestItem(of.name_of(envelope), item.item.message.observed_at, of.raw_of(envelope))
+    return found
+
+
+def _decided(items: Mapping[str, AdmittedItem]) -> Iterable[tuple[Place, AdmittedItem, NotificationDecision]]:
+    for name, item in items.items():
+        for notification, result in item.results:
+            yield Place(name, notification.subscription_id), item, result.decision
+
+
+def _with_row(
+    item: AdmittedItem | Failure, place: Place, row: NewestRow | Failure, late: Place | None
+) -> AdmittedItem | Failure:
+    if isinstance(item, Failure):
+        return item
+    if isinstance(row, Failure):
+        return row
+    numbers = {**item.numbers, place.subscription_id: row.number}
+    return replace(item, numbers=numbers, late={*item.late, place.subscription_id} if place == late else item.late)
+
+
+def _id(key: NewestKey) -> dict[str, dict[str, str]]:
+    return {"subscription_id": {"S": key.subscription_id}}

@@ -96,7 +96,7 @@ class MatchWorker:
             envelopes=RawEnvelopes(clients.s3, settings.oversize_bucket),
             claims=claims,
             admission=Admission(settings.limit, claims, Windows(clients.dynamodb), caps, clock),
-            recorder=NewestRecorder(clients.dynamodb, settings.table_prefix, settings.limit, clock, pool),
+            recorder=NewestRecorder(clients.dynamodb, settings.table_prefix, settings.limit, settings.cap, clock, pool),
             dynamodb=clients.dynamodb,
             sqs=clients.sqs,
             pool=pool,

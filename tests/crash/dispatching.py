@@ -234,7 +234,7 @@ def _drain(url: str) -> Iterator[str]:
 
 
 @contextmanager
-def _served[Served: StandIn](stand_in: Served) -> Iterator[Served]:
+def served[Served: StandIn](stand_in: Served) -> Iterator[Served]:
     """In a thread of its own, as the transport blocks the one it is called in."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -281,7 +281,7 @@ def scenario(name: str, folder: Path) -> Iterator[Scenario]:
         sqs.create_queue(QueueName=f"crash-{name.replace(' ', '-')}-{end}")["QueueUrl"] for end in ("dead", "cleanup")
     )
     transport = Transport(str(localhost.ca_file), PATIENT)
-    with _served(way.stand_in):
+    with served(way.stand_in):
         deployment = Deployment(way, transport, tables.bind(PREFIX), dead_letter_url, cleanup_url)
         try:
             yield Scenario(name, lambda: Dispatching(deployment, contents))

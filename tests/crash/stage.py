@@ -22,6 +22,7 @@ from tests.crash import (
     late_events,
     matching,
     messaging,
+    newest_items,
     proving,
     registering,
     rules,
@@ -40,6 +41,7 @@ SCENARIOS = (
     *dispatching.SCENARIOS,
     "match",
     "xmtp",
+    "newest items",
     "installing",
     "hourly",
     "bouncing",
@@ -76,14 +78,16 @@ def staged(name: str) -> Iterator[Scenario]:
     """One of `SCENARIOS`, in a deployment of its own, without the metrics that it prints."""
     with mock_aws(), TemporaryDirectory() as folder, redirect_stdout(StringIO()):
         environment = deploy()
-        with _over_tls(name, Path(folder)) or nullcontext(_in_process(name, environment)) as scenario:
+        with _over_tls(name, Path(folder), environment) or nullcontext(_in_process(name, environment)) as scenario:
             yield scenario
 
 
-def _over_tls(name: str, folder: Path) -> AbstractContextManager[Scenario] | None:
+def _over_tls(name: str, folder: Path, environment: dict[str, str]) -> AbstractContextManager[Scenario] | None:
     """A scenario with nodes or providers that listen; None if it is none of them."""
     if name == "ingest":
         return ingesting.scenario(folder)
+    if name == "newest items":
+        return newest_items.scenario(environment, folder)
     return dispatching.scenario(name, folder) if name in dispatching.SCENARIOS else None
 
 

@@ -19,6 +19,7 @@ from tests.crash import (
     late_events,
     matching,
     messaging,
+    newest_items,
     proving,
     registering,
     rules,
@@ -76,6 +77,13 @@ def test_match_loses_nothing_and_decides_once(scenario: Scenario) -> None:
 
 def test_a_message_of_xmtp_wakes_whom_it_should(environment: dict[str, str]) -> None:
     assert failures(messaging.scenario(environment), every=SAMPLE) == []
+
+
+def test_the_newest_message_of_each_queue_of_simplex_reaches_the_device(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    with newest_items.scenario(environment, tmp_path) as scenario:
+        assert failures(scenario, every=SAMPLE) == []
 
 
 def test_an_installation_of_xmtp_is_registered_and_subscribed(environment: dict[str, str]) -> None:

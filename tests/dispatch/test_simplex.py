@@ -7,6 +7,8 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from nacl.public import Box
 
 from clarion import newest
@@ -16,6 +18,7 @@ from clarion.messages import PushMessage
 from clarion.networks import SIMPLEX
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
 from clarion.networks.simplex.arrived import MessageArrived
+from clarion.networks.simplex.bodies import NEWEST
 from clarion.networks.simplex.commands import CodeDelivered, TokenDied, client_id, read_command
 from clarion.networks.simplex.composing import sealed_for_dispatch
 from clarion.networks.simplex.encoding import Reader
@@ -23,6 +26,7 @@ from clarion.networks.simplex.envelope import encode
 from clarion.networks.simplex.needs import ITEMS
 from clarion.networks.simplex.storage_key import StorageKey
 from clarion.newest import NewestItem
+from clarion.newest_updates import NewestArrival, NewestKey, noting, recording, sending
 from clarion.secrets import Secret, SharedSecret
 from clarion.tables import Subscription
 from local.apns_trouble import troubled_token
@@ -47,12 +51,16 @@ class Items:
             BillingMode="PAY_PER_REQUEST",
         )
 
-    def record(self, row: Subscription, number: int) -> int:
+    def record(self, row: Subscription, number: int, server: int = 0) -> int:
         """A message of a queue of that number."""
-        queue = SmpQueue(SmpServer(("smp.example.com",), "", bytes(32)), number.to_bytes(24))
+        queue = SmpQueue(SmpServer(("smp.example.com",), "", server.to_bytes(32)), number.to_bytes(24))
         raw = encode(queue, 1_800_000_000 + number, MessageArrived(bytes(24), b"metadata"))
         item = NewestItem(f"{number:08x}", number, raw)
-        return newest.recorded(self.client.update_item(**newest.recording(ITEMS, row.subscription_id, item))).number
+        return self.write(recording(NewestKey(ITEMS, row.subscription_id), NEWEST, NewestArrival([item], number)))
+
+    def write(self, request: dict[str, Any]) -> int:
+        """The number after it."""
+        return newest.read_item(self.client.update_item(**request)["Attributes"]).number
 
     def row(self, row: Subscription) -> dict[str, Any]:
         key = {"subscription_id": {"S": row.subscription_id}}
@@ -95,6 +103,12 @@ def opened(received: Any) -> dict[str, Any]:
     }
 
 
+def numbers_of(received: Any) -> set[int]:
+    """By the ids of the queues of a push's items."""
+    texts = opened(received)["message"].decode().split(";")
+    return {int.from_bytes(urlsafe_b64decode(text.rpartition("/")[2].partition(" ")[0])) for text in texts}
+
+
 @pytest.mark.parametrize("status", [SubscriptionStatus.PENDING, SubscriptionStatus.ACTIVE])
 def test_a_code_reaches_a_token_that_waits_for_it_or_asks_again(
     worker: Any, queue: Any, registered: Register, message: Write, apns: Any, items: Items, status: SubscriptionStatus
@@ -125,7 +139,8 @@ def test_one_push_brings_what_several_are_about(
     assert opened(received)["message"].count(b"smp://") == 6
     kept = items.row(row)
     assert kept["sent"] == kept["number"] == {"N": "8"}
-    assert sorted(name for name in kept if name.startswith("item_")) == [f"item_{n:08x}" for n in range(2, 8)]
+    assert len([name for name in kept if name.startswith("item_")]) == 6
+    assert {f"item_{n:08x}" for n in range(2)} < kept.keys()
 
 
 def test_what_was_sent_is_sent_no_more(
@@ -138,6 +153,95 @@ def test_what_was_sent_is_sent_no_more(
     queue.put(push(message, row, Purpose.REFRESH, numbers[0]))
     assert worker.work().decisions == {PushDecision.COALESCED: 1}
     assert len(apns.received) == 1
+
+
+def test_a_late_push_brings_what_came_after_it_was_sent_and_has_no_push_of_its_own(
+    worker: Any, queue: Any, registered: Register, message: Write, apns: Any, items: Items
+) -> None:
+    row = registered()
+    late = push(message, row, Purpose.REFRESH, items.record(row, 0))
+    queue.put(push(message, row, Purpose.NOTIFICATION, items.record(row, 1)))
+    worker.work()
+    items.record(row, 2)
+    queue.put(late)
+    assert worker.work().decisions == {PushDecision.DELIVERED: 1}
+    assert opened(apns.received[-1])["message"].count(b"smp://") == 3
+
+
+def test_what_did_not_fit_goes_first_the_next_time(
+    worker: Any, queue: Any, registered: Register, message: Write, apns: Any, items: Items
+) -> None:
+    row = registered()
+    for several in (range(8), range(8, 9)):
+        number = [items.record(row, number) for number in several][-1]
+        queue.put(push(message, row, Purpose.NOTIFICATION, number))
+        worker.work()
+    assert [numbers_of(one) for one in apns.received] == [{2, 3, 4, 5, 6, 7}, {0, 1, 5, 6, 7, 8}]
+
+
+def test_a_server_with_many_messages_leaves_room_for_another_s(
+    worker: Any, queue: Any, registered: Register, message: Write, apns: Any, items: Items
+) -> None:
+    row = registered()
+    items.record(row, 0, server=1)
+    number = [items.record(row, number, server=2) for number in range(1, 10)][-1]
+    queue.put(push(message, row, Purpose.NOTIFICATION, number))
+    worker.work()
+    assert numbers_of(apns.received[-1]) == {0, 5, 6, 7, 8, 9}
+
+
+def test_the_newest_of_a_server_yields_to_what_no_push_has_brought(
+    worker: Any, queue: Any, registered: Register, message: Write, apns: Any, items: Items
+) -> None:
+    row = registered()
+    before = [items.record(row, number, server=number) for number in range(6)][-1]
+    queue.put(push(message, row, Purpose.NOTIFICATION, before))
+    worker.work()
+    after = [items.record(row, number, server=0) for number in (6, 7, 8, 9)][-1]
+    queue.put(push(message, row, Purpose.NOTIFICATION, after))
+    worker.work()
+    assert numbers_of(apns.received[-1]) == {4, 5, 6, 7, 8, 9}
+
+
+def test_what_came_while_a_push_was_on_its_way_is_not_noted_as_sent(
+    worker: Any, queue: Any, registered: Register, message: Write, apns: Any, items: Items
+) -> None:
+    row = registered()
+    first = [items.record(row, number) for number in range(8)][-1]
+    queue.put(push(message, row, Purpose.NOTIFICATION, first))
+    found = newest.read_item(items.row(row))
+    second = items.record(row, 8)
+    key = NewestKey(ITEMS, row.subscription_id)
+    with pytest.raises(items.client.exceptions.ConditionalCheckFailedException):
+        items.client.update_item(**sending(key, NEWEST, found))
+    items.client.update_item(**noting(key, NEWEST, found))
+    assert worker.work().decisions == {PushDecision.COALESCED: 1}
+    queue.put(push(message, row, Purpose.NOTIFICATION, second))
+    assert worker.work().decisions == {PushDecision.DELIVERED: 1}
+    assert {0, 1, 8} <= numbers_of(apns.received[-1])
+
+
+def test_what_can_not_be_noted_as_sent_is_logged_and_fails_no_push(
+    worker: Any,
+    queue: Any,
+    registered: Register,
+    message: Write,
+    apns: Any,
+    items: Items,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    row = registered()
+    queue.put(push(message, row, Purpose.NOTIFICATION, items.record(row, 1)))
+
+    def refuse(**_: object) -> tuple[AWSResponse, dict[str, Any]]:
+        parsed = {"Error": {"Code": "AccessDeniedException"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+        return AWSResponse("", 400, HTTPHeaders(), None), parsed
+
+    events = worker.dispatcher.connection.client.meta.events
+    events.register_first("before-call.dynamodb.UpdateItem", refuse)
+    assert worker.work().decisions == {PushDecision.DELIVERED: 1}
+    assert [vars(record)["reason"] for record in caplog.records] == ["AccessDeniedException from UpdateItem"]
+    assert "sent" not in items.row(row)
 
 
 def test_what_was_not_delivered_is_not_sent(

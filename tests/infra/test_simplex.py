@@ -12,7 +12,7 @@ from clarion.networks import SIMPLEX, STATEMENTS
 from clarion.networks.simplex.needs import IDENTITY, ITEMS, NEEDS, OF_SOURCE, OF_WORKER, STORAGE_KEY
 from clarion.networks.simplex.settings import LOCAL_OPTIONS, SimplexOptions
 from dispatch.settings import DispatchSettings
-from infra.alarms import alarm_entry
+from infra.alarms import NEWEST_LEDGER, QUIET, alarm_entry
 from infra.config import EnvironmentConfig
 from infra.environments import EMULATOR, PROD
 from match.settings import MatchSettings
@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 OPTIONS = {"hosts": ["ntf.example.org"], "app": "first"}
 DEPLOYED = {"networks": (STATEMENTS, SIMPLEX), "options": {SIMPLEX: OPTIONS}}
 RECEIVING = ("ReceiveMessage", "ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "GetQueueUrl")
+PUSHES = "FILL(delivered, 0) + FILL(coalesced, 0)"
 SHARED = {"logs:CreateLogStream", "logs:PutLogEvents", "firehose:PutRecordBatch"}
 
 
@@ -83,6 +84,17 @@ def test_match_and_dispatch_may_keep_its_newest_items(allowed: Mapping[str, Perm
     able = {who for who, may in allowed.items() if f"clarion-prod-{ITEMS}" in may.get("dynamodb:UpdateItem", ())}
     assert able == {"match", "pages", "apns"}
     assert f"clarion-prod-{ITEMS}" in allowed["apns"]["dynamodb:BatchGetItem"]
+    assert f"clarion-prod-{ITEMS}" in allowed["match"]["dynamodb:GetItem"] & allowed["pages"]["dynamodb:GetItem"]
+
+
+def test_the_alarm_on_spending_counts_its_rows_and_the_pushes_that_go_with_another(template: Template) -> None:
+    [alarm] = [
+        one for one in properties(template, "AWS::CloudWatch::Alarm") if "spend-above-ledger" in str(one["AlarmName"])
+    ]
+    [expression] = [one["Expression"] for one in alarm["Metrics"] if "Expression" in one]
+    assert "FILL(simplex_items, 0)" in expression
+    assert expression.endswith(f"IF({PUSHES} > {QUIET}, {PUSHES}, {QUIET})")
+    assert alarm["Threshold"] == NEWEST_LEDGER * PROD.thresholds.above_ledger
 
 
 def test_of_the_functions_its_own_channel_alone_reads_the_storage_key(

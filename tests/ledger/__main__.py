@@ -1,7 +1,7 @@
 """`make ledger` prints the tables of docs/cost.md, measured on the real code."""
 
 from bench.figures import report as report_figures
-from tests.ledger import wake_ups, walletconnect, zulip
+from tests.ledger import simplex, wake_ups, walletconnect, zulip
 from tests.ledger.end_to_end import deployed_stages
 from tests.ledger.whole_bill import beside_naive, measure_all, report
 from tests.match import ledger
@@ -17,7 +17,7 @@ def main() -> None:
     report_figures(beside_naive(measured))
     print("\n" + report(measured))
     with deployed_stages() as stages:
-        for each in (wake_ups, zulip, walletconnect):
+        for each in (wake_ups, zulip, walletconnect, simplex):
             print("\n" + each.report(each.measure(stages, rounds=ROUNDS)))
 
 

@@ -23,6 +23,8 @@ from bench.dispatch import CALM, provider
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.event_log import EventWriter
+from clarion.networks import SIMPLEX
+from clarion.networks.simplex.needs import STORAGE_KEY
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from dispatch import handler as dispatch
@@ -41,6 +43,8 @@ from tests.standins import PATIENT
 
 DATA = bytes(400)
 BUNDLE = "io.pcf.polkadotapp"
+STORAGE_TEXT = "s" * 64
+"""Of SimpleX's storage key."""
 BATCH = PROD.match.batch
 """Also the most that one request to SQS receives or deletes."""
 
@@ -75,7 +79,7 @@ class EndToEnd:
         batch = [self._observe(sender) for sender in senders]
         before = self.relay.sent
         with meter.running() as bill:
-            self._ingest(batch)
+            self.ingest(batch)
             match = self.invoke(self.settings.queue_url, self.worker.handle)
             dispatched = self.invoke(self.settings.push_queues[Channel.APNS], dispatch_batch)
         return Usage(bill, match, dispatched, self.log.getvalue(), self.relay.sent - before)
@@ -96,7 +100,7 @@ class EndToEnd:
             network=message.network, receipt=message.receipt, observed_at=now_ms(), fingerprint=0, raw=message.raw
         )
 
-    def _ingest(self, batch: Sequence[Outgoing]) -> None:
+    def ingest(self, batch: Sequence[Outgoing]) -> None:
         settings = self.settings
         queue = EnvelopeQueue(boto3.client("sqs"), settings.queue_url, boto3.client("s3"), settings.oversize_bucket)
         lake = LakeStream(EventWriter(boto3.client("firehose"), boto3.client("sqs"), settings))
@@ -138,7 +142,10 @@ def deployed_stages() -> Iterator[EndToEnd]:
 def _of_dispatch(deployed: Mapping[str, str], folder: Path, relay: Relay) -> dict[str, str]:
     key = keys.load_apns_key(folder)
     secret = {"key_id": key.key_id, "team_id": key.team_id, "private_key": key.private_key}
-    boto3.client("secretsmanager").create_secret(Name="apns", SecretString=json.dumps(secret))
+    secrets = {"apns": secret, STORAGE_KEY: {"secret": STORAGE_TEXT}}
+    for name, content in secrets.items():
+        boto3.client("secretsmanager").create_secret(Name=name, SecretString=json.dumps(content))
+    commands = boto3.client("sqs").create_queue(QueueName="commands")["QueueUrl"]
     settings = {
         "stage": PROD.stage,
         "table_prefix": PREFIX,
@@ -148,6 +155,8 @@ def _of_dispatch(deployed: Mapping[str, str], folder: Path, relay: Relay) -> dic
         "channel": Channel.APNS,
         "cleanup_queue_url": "unused",
         "provider_secret_id": "apns",
+        "payload_secrets": json.dumps({SIMPLEX: STORAGE_KEY}),
+        "command_queues": json.dumps({SIMPLEX: commands}),
         "bundle_id": BUNDLE,
         "apns_url": relay.url,
         "ca_file": str(tls.Localhost.within(folder).ca_file),

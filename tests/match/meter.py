@@ -110,9 +110,13 @@ def _put(bill: Bill, params: dict[str, Any], parsed: dict[str, Any]) -> None:
     bill.writes += ceil(max(_size(params["Item"]), _size(parsed.get("Item", {}))) / WRITE_BYTES)
 
 
-def _update(bill: Bill, _: dict[str, Any], __: dict[str, Any]) -> None:
-    # The item doesn't come back: those updated here are well below 1 KB.
-    bill.writes += 1
+def _update(bill: Bill, params: dict[str, Any], parsed: dict[str, Any]) -> None:
+    # The item doesn't always come back: then it is as large as it was last, or well below 1 KB.
+    name = (params["TableName"], repr(params["Key"]))
+    found = parsed.get("Attributes") if params.get("ReturnValues") == "ALL_NEW" else parsed.get("Item")
+    if found:
+        _sizes[name] = _size(found)
+    bill.writes += ceil(_sizes.get(name, 1) / WRITE_BYTES)
 
 
 def _send(bill: Bill, params: dict[str, Any], _: dict[str, Any]) -> None:
@@ -152,6 +156,8 @@ def _value_size(kind: str, value: Any) -> int:
     return 1 if kind == "BOOL" else len(value)
 
 
+_sizes: dict[tuple[str, str], int] = {}
+"""Bytes of rows that came back when they were updated."""
 meter = Meter()
 botocore.handlers.BUILTIN_HANDLERS += [
     ("before-parameter-build", meter.note),

@@ -1,23 +1,29 @@
 """The newest items of a subscription, of a network whose pushes report these and not each by itself.
 
-    number         how many items have come
-    sent           up to which of them the subscription's app was pushed
-    late_until     when the push goes out that was put off by a limit (UNIX milliseconds)
     item_<name>    when it was observed (8 bytes), then the item as it came; a later one of the same name replaces it
+    number         how many items have been recorded
+    room           at which number the row has to be trimmed before an item of another name is added
+    sent           up to which number the subscription's app was pushed
+    shown          digests of the items that a push has brought
+    late_until     until when what a limit holds back needs no push: one is on its way (UNIX milliseconds)
+    limited        how often something was recorded since that push was sent which a limit held back
+    ttl            UNIX seconds
 
-A push names the number that its own item was. Whoever composes it reads the row: if that many were sent by then, another
-push has brought what it is about. The newest that a push can take stay, so that the next one repeats them.
+A push names the number that the row had with its own item. Whoever composes it reads the row: if that many were sent by
+then, another push has brought what it is about. What a push has brought stays in the row while there is room, so that the
+next one repeats it. `clarion.newest_updates` has the requests that write it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from clarion.networks import Row
+from clarion.networks import Newest, Row
 
-_PREFIX = "item_"
+ITEM_PREFIX = "item_"
 _TIME_BYTES = 8
-_MOST_REMOVED = 250
-"""By one UpdateItem: an expression has 4 KB at most."""
+_DIGEST_BYTES = 4
 
 
 class NewestItem(NamedTuple):
@@ -27,77 +33,84 @@ class NewestItem(NamedTuple):
     observed_at: int
     raw: bytes
 
+    @property
+    def stored(self) -> bytes:
+        return self.observed_at.to_bytes(_TIME_BYTES) + self.raw
+
+    @property
+    def digest(self) -> bytes:
+        return blake2b(self.name.encode() + self.stored, digest_size=_DIGEST_BYTES).digest()
+
 
 class NewestRow(NamedTuple):
-    """`items` are sorted, the newest last."""
+    """`items` are sorted, the newest last. Fields are as in the module's docstring."""
 
     number: int
     sent: int
     items: Sequence[NewestItem]
+    shown: Collection[bytes] = ()
+    late_until: int = 0
+    limited: int = 0
 
+    def is_shown(self, item: NewestItem) -> bool:
+        return item.digest in self.shown
 
-class Recorded(NamedTuple):
-    """Which number an item was, and when the push goes out that was put off last, if any was."""
-
-    number: int
-    late_until: int
-
-
-def recording(table: str, subscription_id: str, item: NewestItem) -> dict[str, Any]:
-    """The UpdateItem that adds an item, by which `recorded` is answered."""
-    return {
-        **_row(table, subscription_id),
-        "UpdateExpression": "SET #item = :item ADD #number :one",
-        "ExpressionAttributeNames": {"#item": _PREFIX + item.name, "#number": "number"},
-        "ExpressionAttributeValues": {
-            ":item": {"B": item.observed_at.to_bytes(_TIME_BYTES) + item.raw},
-            ":one": {"N": "1"},
-        },
-        "ReturnValues": "ALL_NEW",
-    }
-
-
-def recorded(answer: Mapping[str, Any]) -> Recorded:
-    row = answer["Attributes"]
-    return Recorded(int(row["number"]["N"]), int(row.get("late_until", {"N": "0"})["N"]))
-
-
-def putting_off(table: str, subscription_id: str, late_until: int) -> dict[str, Any]:
-    """The UpdateItem that says that a push is on its way which goes out then."""
-    return {
-        **_row(table, subscription_id),
-        "UpdateExpression": "SET late_until = :late_until",
-        "ExpressionAttributeValues": {":late_until": {"N": str(late_until)}},
-    }
+    def with_items(self, items: Iterable[NewestItem]) -> "NewestRow":
+        """The same with these, where it has none of their names that is newer."""
+        newest = {item.name: item for item in sorted([*self.items, *items], key=_observed_at)}
+        return self._replace(items=sorted(newest.values(), key=_observed_at))
 
 
 def read(row: Row) -> NewestRow:
     """Raises `TypeError` or `ValueError` for another row."""
-    items = [_item(name, bytes(value)) for name, value in row.items() if name.startswith(_PREFIX)]
-    items.sort(key=lambda item: item.observed_at)
-    return NewestRow(int(row.get("number", 0)), int(row.get("sent", 0)), items)
+    items = [_item(name, bytes(value)) for name, value in row.items() if name.startswith(ITEM_PREFIX)]
+    shown = bytes(row.get("shown", b""))
+    return NewestRow(
+        number=int(row.get("number", 0)),
+        sent=int(row.get("sent", 0)),
+        items=sorted(items, key=_observed_at),
+        shown={shown[start : start + _DIGEST_BYTES] for start in range(0, len(shown), _DIGEST_BYTES)},
+        late_until=int(row.get("late_until", 0)),
+        limited=int(row.get("limited", 0)),
+    )
 
 
-def sending(table: str, subscription_id: str, found: NewestRow, count: int) -> dict[str, Any]:
-    """The UpdateItem that says that all of `found` was sent, and removes all but the `count` newest.
+def read_item(item: Mapping[str, Mapping[str, Any]]) -> NewestRow:
+    """The same of a row as DynamoDB has it, with the type of each value."""
+    return read({name: value for name, typed in item.items() for value in typed.values()})
 
-    Of many, the oldest `_MOST_REMOVED` go. It is refused if more were sent already; and, where something is to be removed, if more has come meanwhile.
+
+def ranked(row: NewestRow, of: Newest) -> list[NewestItem]:
+    """Its items in the order in which they are wanted: first those that no push has brought.
+
+    Of these, and then of the others, each group's newest, the newest first; then each group's second, and so on. So
+    a group with many items hides none of another.
     """
-    gone = [_PREFIX + item.name for item in found.items[: max(0, len(found.items) - count)][:_MOST_REMOVED]]
-    names = {f"#item{index}": name for index, name in enumerate(gone)}
-    return {
-        **_row(table, subscription_id),
-        "UpdateExpression": "SET #sent = :number" + (f" REMOVE {', '.join(names)}" if names else ""),
-        "ConditionExpression": ("#number = :number AND " if names else "")
-        + "attribute_exists(#number) AND (attribute_not_exists(#sent) OR #sent < :number)",
-        "ExpressionAttributeNames": {"#sent": "sent", "#number": "number", **names},
-        "ExpressionAttributeValues": {":number": {"N": str(found.number)}},
-    }
+    before, rank = Counter[tuple[bool, Hashable]](), dict[NewestItem, tuple[bool, int]]()
+    newest_first = row.items[::-1]
+    for item in newest_first:
+        shown = row.is_shown(item)
+        group = (shown, of.group_of(item.raw))
+        rank[item] = (shown, before[group])
+        before[group] += 1
+    return sorted(newest_first, key=rank.__getitem__)
 
 
-def _row(table: str, subscription_id: str) -> dict[str, Any]:
-    return {"TableName": table, "Key": {"subscription_id": {"S": subscription_id}}}
+def chosen(row: NewestRow, of: Newest) -> list[NewestItem]:
+    """What one push brings of it, the newest last."""
+    fitting = of.fitting([item.raw for item in ranked(row, of)])
+    return [item for item in row.items if item.raw in fitting]
+
+
+def brought_by_push(row: NewestRow, of: Newest) -> list[NewestItem]:
+    """What pushes have brought once one more is delivered, the newest last."""
+    brought = chosen(row, of)
+    return [item for item in row.items if item in brought or row.is_shown(item)]
 
 
 def _item(name: str, value: bytes) -> NewestItem:
-    return NewestItem(name.removeprefix(_PREFIX), int.from_bytes(value[:_TIME_BYTES]), value[_TIME_BYTES:])
+    return NewestItem(name.removeprefix(ITEM_PREFIX), int.from_bytes(value[:_TIME_BYTES]), value[_TIME_BYTES:])
+
+
+def _observed_at(item: NewestItem) -> int:
+    return item.observed_at

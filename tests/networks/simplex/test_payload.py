@@ -11,10 +11,8 @@ from clarion.networks.simplex.addresses import SmpQueue, SmpServer
 from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.blocks import unpad
 from clarion.networks.simplex.encoding import MalformedSimplex
-from clarion.networks.simplex.items import QueueItem, newest_items
+from clarion.networks.simplex.items import PADDED_BYTES, ROOM_BYTES, QueueItem, newest_items
 from clarion.networks.simplex.payload import (
-    PADDED_BYTES,
-    ROOM_BYTES,
     WAKE_UP,
     message_payload,
     token_secret,

@@ -32,7 +32,7 @@ class Claimant(Protocol):
         """Another needs its place: it is to give it back soon."""
 
 
-class Turns:
+class WaitingPlaces:
     """So many may go on at a time; the others wait, first come, first served."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -74,7 +74,7 @@ class Turns:
         return next(iter(self._waiting))
 
 
-class ProvenPlaces(Turns):
+class ProvenPlaces(WaitingPlaces):
     """`in_turn` of the places are for those that have waited longest, the others for those with most tokens."""
 
     def __init__(self, most: int, in_turn: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -119,7 +119,7 @@ class Places:
 
     def __init__(self, proven: int = MOST_PROVEN, in_turn: int = MOST_IN_TURN, unproven: int = MOST_UNPROVEN) -> None:
         self.proven = ProvenPlaces(proven, in_turn)
-        self.unproven = Turns(unproven)
+        self.unproven = WaitingPlaces(unproven)
 
     async def make_way_forever(self) -> None:
         while True:

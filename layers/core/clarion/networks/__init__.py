@@ -8,7 +8,7 @@ A network is a package that says what is particular to it, by one object with th
 pure: what reaches AWS is done by the components, with what `Needs` asks of the account. To add one: docs/architecture.md.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, Protocol, TypedDict
@@ -94,14 +94,20 @@ class Receiver(NamedTuple):
 class Newest(NamedTuple):
     """How a network's pushes report the newest items of a subscription, as `clarion.newest` keeps them.
 
-    A push has `most` of them, and goes out after `delay_seconds`, with what came meanwhile. Of two items with the same
-    `name_of` their envelopes, a few letters and digits, the later one replaces the other.
+    A push has `most` of them, and goes out after `delay_seconds`, with what came meanwhile. A row has up to `kept`,
+    twice as many at most where several are recorded at once, for `life_seconds`. Of two items with the same `name_of` their
+    envelopes, a few letters and digits, the later one replaces the other. `group_of` says of an item as it came whose
+    it is: each group has its turn. `fitting` are those of some items that one push has room for, the first ones first.
     """
 
     most: int
+    kept: int
     delay_seconds: int
+    life_seconds: int
     name_of: Callable[[Envelope], str]
     raw_of: Callable[[Envelope], bytes]
+    group_of: Callable[[bytes], Hashable]
+    fitting: Callable[[Sequence[bytes]], Collection[bytes]]
 
 
 class FcmMessage(TypedDict):

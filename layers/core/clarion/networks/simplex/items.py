@@ -6,7 +6,7 @@ nonce and metadata as the SMP server sent them, in base64url with its padding. D
 repeats what it has room for. The app leaves out what it has by the times within the metadata, but for the last item.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -14,6 +14,10 @@ from clarion.networks.simplex.addresses import SmpQueue, padded_base64url
 from clarion.networks.simplex.arrived import MessageArrived
 
 MOST_ITEMS = 6
+PADDED_BYTES = 2912
+"""The most with which a message has no more than Apple's 4,096 bytes. Apps read whatever size there is."""
+ROOM_BYTES = PADDED_BYTES - 2
+"""For what is padded, beside its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,19 @@ def newest_items(items: Iterable[QueueItem], room: int) -> bytes:
     newest = {item.queue: item for item in sorted(items, key=_sent_at)}
     texts = [item.text.encode() for item in sorted(newest.values(), key=_sent_at)[-MOST_ITEMS:]]
     return b";".join(_last_that_fit(texts, room))
+
+
+def fitting(items: Iterable[QueueItem], room: int = ROOM_BYTES) -> Iterator[QueueItem]:
+    """Up to `MOST_ITEMS` that one message has room for, with a separator between any two: the first ones first.
+
+    One that is too large for what is left is passed over.
+    """
+    count = 0
+    for item in items:
+        size = len(item.text) + (count > 0)
+        if count < MOST_ITEMS and size <= room:
+            count, room = count + 1, room - size
+            yield item
 
 
 def _sent_at(item: QueueItem) -> int:

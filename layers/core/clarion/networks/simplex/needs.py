@@ -38,7 +38,7 @@ NEEDS = Needs(
                 Index(BY_TOKEN, ("token_id", "S"), ("queue_key", "B"), more=OF_WORKER),
             ),
         ),
-        Table(ITEMS, ("subscription_id", "S")),
+        Table(ITEMS, ("subscription_id", "S"), ttl="ttl"),
     ),
     secrets=(STORAGE_KEY, IDENTITY),
     made_secrets=(STORAGE_KEY,),

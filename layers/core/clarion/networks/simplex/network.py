@@ -12,13 +12,8 @@ from clarion.limiter import Limit
 from clarion.messages import PushMessage
 from clarion.networks import SIMPLEX, Command, Envelope, FcmMessage, Newest, Payload, Receiver, Row, Rule
 from clarion.networks.simplex import commands, envelope, rules
-from clarion.networks.simplex.bodies import NewestItems, body_of, name_of
-from clarion.networks.simplex.envelope import QueueMessage
-from clarion.networks.simplex.items import MOST_ITEMS
+from clarion.networks.simplex.bodies import NEWEST, NewestItems, body_of, message_of
 from clarion.networks.simplex.needs import NEEDS
-
-DELAY_SECONDS = 1
-"""What comes within it goes with the same push: SMP servers report what has arrived every second and a half."""
 
 
 class Simplex:
@@ -34,9 +29,7 @@ class Simplex:
     body = NewestItems
     needs = NEEDS
     own_purposes = frozenset({Purpose.VERIFICATION, Purpose.WAKE_UP})
-    newest: Newest | None = Newest(
-        MOST_ITEMS, DELAY_SECONDS, lambda one: name_of(_message(one)), lambda one: _message(one).raw
-    )
+    newest: Newest | None = NEWEST
 
     def decode(self, raw: bytes) -> Envelope:
         message = envelope.decode(raw)
@@ -57,7 +50,7 @@ class Simplex:
         return (Wanted.ALERT,)
 
     def push_body(self, envelope: Envelope, _key: bytes, _channel: Channel) -> NewestItems:
-        return NewestItems(messages=(_message(envelope).raw,))
+        return NewestItems(messages=(message_of(envelope).raw,))
 
     def body_of_row(self, _push: PushMessage, row: Row) -> NewestItems | None:
         return body_of(row)
@@ -72,12 +65,6 @@ class Simplex:
 
     def describe(self, rule: Rule) -> dict[str, str]:
         return rules.describe(rule)
-
-
-def _message(envelope: Envelope) -> QueueMessage:
-    if not isinstance(envelope.content, QueueMessage):
-        raise TypeError("no envelope of SimpleX")
-    return envelope.content
 
 
 NETWORK = Simplex()

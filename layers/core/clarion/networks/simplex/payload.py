@@ -16,12 +16,8 @@ from clarion import compact_json
 from clarion.networks.simplex.addresses import padded_base64url
 from clarion.networks.simplex.blocks import pad
 from clarion.networks.simplex.credentials import NONCE_BYTES, agreed_box
-from clarion.networks.simplex.items import QueueItem, newest_items
+from clarion.networks.simplex.items import PADDED_BYTES, ROOM_BYTES, QueueItem, newest_items
 
-PADDED_BYTES = 2912
-"""The most with which a message has no more than Apple's 4,096 bytes. Apps read whatever size there is."""
-ROOM_BYTES = PADDED_BYTES - 2
-"""For what is padded, beside its length."""
 _ALERT = {
     "mutable-content": 1,
     "alert": "Encrypted message or another app event",
