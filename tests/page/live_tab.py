@@ -37,8 +37,15 @@ class LiveTab:
 
     async def until_phone_shows(self, phone: str, text: str) -> None:
         """On one of its cards, of which it has one for each channel."""
+        await self._until_card(phone, "li:not(.refused)", text)
+
+    async def until_phone_refuses(self, phone: str, reason: str) -> None:
+        """For its provider."""
+        await self._until_card(phone, "li.refused", reason)
+
+    async def _until_card(self, phone: str, kind: str, text: str) -> None:
         shows = "[...document.querySelectorAll('.phone')].some((card) => card.querySelector('h3').textContent === "
-        newest = "[...card.querySelectorAll('li:not(.refused)')].some((push) => push.textContent.includes("
+        newest = f"[...card.querySelectorAll('{kind}')].some((push) => push.textContent.includes("
         await self.tab.until(f"{shows}{json.dumps(phone)} && {newest}{json.dumps(text)})))")
 
     async def until_there(self, selector: str) -> None:
