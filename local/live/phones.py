@@ -20,6 +20,8 @@ from local.walletconnect.identity import UnexpectedClaims
 
 ENCRYPTED = "An encrypted message"
 """Shown of what only somebody else could read."""
+LONGEST_SHOWN = 1_000
+"""Characters that a phone shows of a text: a webhook may bring more than a page bears."""
 _XMTP_SALT = 16
 """Bytes that `local.xmtp_device` puts before the content."""
 
@@ -102,12 +104,12 @@ class Phones:
 async def _text(push: ReceivedPush, read: Reader) -> str:
     try:
         found = read(push)
-        if isinstance(found, str):
-            return found
-        async with asyncio.timeout(_FETCH_S):
-            return await found
+        if not isinstance(found, str):
+            async with asyncio.timeout(_FETCH_S):
+                found = await found
     except _UNREADABLE:
         return ENCRYPTED
+    return found if len(found) <= LONGEST_SHOWN else f"{found[:LONGEST_SHOWN]} …"
 
 
 def statement_text(push: ReceivedPush) -> str:

@@ -110,12 +110,12 @@ class PageSender:
 
 def senders() -> list[PageSender]:
     return [
-        PageSender("message", STATEMENTS, "Alice writes to Bob and Carol", "Send", _statements),
+        PageSender("message", STATEMENTS, "Alice writes to friends", "Send", _statements),
         PageSender("call", STATEMENTS, "Alice calls Bob", "Call", _calls),
         PageSender("xmtp", XMTP, "Bo writes to the group", "Send", _xmtp),
-        PageSender("zulip", ZULIP, "Somebody writes in a Zulip realm", "Send", _zulip),
+        PageSender("zulip", ZULIP, "A colleague writes (Zulip)", "Send", _zulip),
         PageSender("walletconnect", WALLETCONNECT, "A dapp notifies a wallet", "Notify", _walletconnect),
-        PageSender("simplex", SIMPLEX, "A contact writes to Erin by SimpleX", "Send", _simplex),
+        PageSender("simplex", SIMPLEX, "A contact writes (SimpleX)", "Send", _simplex),
     ]
 
 

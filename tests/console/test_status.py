@@ -82,7 +82,7 @@ def test_an_alarm_is_told_with_its_runbook(account: Account) -> None:
     (alarm,) = found.alarms
     assert alarm.name == "queue-old-voip"
     assert alarm.runbook.endswith("docs/operations.md#queue-old-voip")
-    assert "1 alarms" in found.troubles
+    assert "1 alarm" in found.troubles
 
 
 def test_an_alarm_that_misses_what_was_before_it_is_no_trouble_yet(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
+import pytest_asyncio
 
 from clarion.channels import Channel
 from clarion.messages import PushMessage
@@ -108,13 +109,24 @@ async def test_what_make_run_prints_leads_the_command_line_to_the_emulator(syste
     assert json.loads(done.stdout)["stage"] == EMULATOR.stage
 
 
-async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: Operator) -> None:
+class AskedAbout(NamedTuple):
+    raw: bytes
+    receiver: Device
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def asked_about(system: System) -> AskedAbout:
+    """A statement that was pushed."""
     alice, bob = Device("Alice, asked about"), Device("Bob, asking why")
     await system.register(bob, "apns", TOKEN, (alice.public_key, TOPIC))
     raw = alice.statement(TOPIC, data=b"did it arrive?")
     await system.store.inject(raw)
     await system.push_of(raw)
+    return AskedAbout(raw, bob)
 
+
+async def test_why_tells_a_statements_way_to_the_phone(asked_about: AskedAbout, clarion: Operator) -> None:
+    raw, bob = asked_about
     whats: list[str] = []
     async with asyncio.timeout(PATIENCE):
         while not set(WAY) <= set(whats):  # what comes to the lake first is not what happened first
@@ -125,12 +137,14 @@ async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: 
     assert (ended.code, whats) == (0, WAY)
 
 
+@pytest.mark.usefixtures("asked_about")
 async def test_page_shows_a_statements_way_to_who_may_see_status_and_why(system: System) -> None:
     events = await _events_of_page(system, await asyncio.to_thread(_keys, system, "page"))
     assert all(item["marks"] for item in events["items"])
     assert events["status"]["stage"] == EMULATOR.stage
 
 
+@pytest.mark.usefixtures("asked_about")
 async def test_page_needs_no_more_than_the_example_of_a_policy_for_who_looks_and_changes_nothing(
     system: System,
 ) -> None:
