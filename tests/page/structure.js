@@ -13,7 +13,16 @@ function findings() {
     const { width, height } = each.getBoundingClientRect();
     return Math.min(width, height) < 24;
   });
+  const clipped = shown(".chip, .station-name, .item, .phone h3, .switch label").filter((each) =>
+    each.scrollWidth > Math.ceil(each.getBoundingClientRect().width) || each.getBoundingClientRect().right >
+      each.closest("li, section").getBoundingClientRect().right + 1);
+  const aside = shown(".station-name, .ends .chip").filter((each) => {
+    const [own, station] = [each.getBoundingClientRect(), each.closest(".station").getBoundingClientRect()];
+    return own.left < station.left - 1 || own.right > station.right + 1;
+  });
   return [
+    ...clipped.map((each) => `it is cut off: ${says(each)}`),
+    ...aside.map((each) => `it reaches into the next station: ${says(each)}`),
     ...(document.documentElement.lang ? [] : ["the page has no language"]),
     ...(document.title ? [] : ["the page has no title"]),
     ...ids.filter((id, place) => ids.indexOf(id) !== place).map((id) => `${id} is there twice`),

@@ -74,7 +74,7 @@ def keep(name: str, screenshot: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "scheme"), [(width, scheme) for width in (1280, 400) for scheme in ("light", "dark")]
+    ("width", "scheme"), [(width, scheme) for width in (1280, 800, 400) for scheme in ("light", "dark")]
 )
 @pytest.mark.parametrize("kind", ["local", "deployed"])
 async def test_all_can_be_read_and_nothing_is_cut_off(tab: LiveTab, kind: str, width: int, scheme: str) -> None:
@@ -87,11 +87,13 @@ async def test_all_can_be_read_and_nothing_is_cut_off(tab: LiveTab, kind: str, w
         keep(f"{kind}-{width}-{scheme}.png", await tab.screenshot())
         texts = await tab.texts()
         overflow = await tab.overflow()
+        findings = await tab.findings()
 
     assert len(texts) > 50
     assert [shown for shown in texts if shown["pixels"] < LEAST_PIXELS] == []
     assert [shown for shown in texts if shown["contrast"] < AA_TEXT] == []
     assert overflow == 0
+    assert findings == []
 
 
 @pytest.mark.parametrize("width", [400, 1600])

@@ -7,10 +7,10 @@ const cards = new Map();
 let newest = "";
 let saying = null;
 
+// In this order, whichever got a push first.
 export function renderPhones(phones) {
-  for (const phone of phones) {
-    cardOf(phone.name, phone.channel, phone.network);
-  }
+  const lists = phones.map((phone) => cardOf(phone.name, phone.channel, phone.network));
+  byId("phone-cards").prepend(...lists.map((list) => list.parentElement));
 }
 
 export function show(pushes) {
