@@ -106,12 +106,21 @@ lock: $(UV) ## Lock versions and hashes of every requirements file anew
 
 # ---- use ----------------------------------------------------------------------------------------------------
 
+# What the two commands below need of `setup`, and what CDK packs: one beside the other, as most of it waits for the network.
+EMULATED := .venv/.ready .venv-emulator/.ready tools/cdk/node_modules/.ready console/page/web/node_modules/.ready layers
+
+.PHONY: layers
+layers: .venv/.ready
+	@$(PY) -m infra.layers
+
 .PHONY: demo
-demo: setup ## Deploy into the emulator and play the product's story, step by step (SCENES=SimpleX)
+demo: ## Deploy into the emulator and play the product's story, step by step (SCENES=SimpleX)
+	@$(MAKE) --jobs=4 $(EMULATED)
 	@$(PY) -m local.demo $(SCENES)
 
 .PHONY: run
-run: setup ## The same system, staying up, with how to use it in a browser and by curl
+run: ## The same system, staying up, with how to use it in a browser and by curl
+	@$(MAKE) --jobs=4 $(EMULATED)
 	@$(PY) -m local.run
 
 .PHONY: page-screenshots
@@ -267,6 +276,10 @@ bench-batches: .venv/.ready ## Measure match's batches and fan-out pages anew fo
 .PHONY: bench-latency
 bench-latency: setup ## Measure the emulated stack from submission to push (RATE=50 LATENCY_S=60)
 	@$(PY) -m bench.latency --rate $(or $(RATE),50) --seconds $(or $(LATENCY_S),60)
+
+.PHONY: bench-page
+bench-page: setup .tools/chromium ## Measure how late the live page shows each decision (RATE=17 LATENCY_S=60)
+	@$(PY) -m bench.page --rate $(or $(RATE),17) --seconds $(or $(LATENCY_S),60)
 
 .PHONY: bench-crowd
 bench-crowd: setup ## Send one statement to 100,000 phones through the emulated stack (RECEIVERS=100000)

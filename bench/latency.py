@@ -130,13 +130,14 @@ class Senders:
 
     system: System
     devices: list[Device] = field(default_factory=list)
+    each_per_second: float = EACH_PER_SECOND
 
     async def submit(self, rate: float, seconds: float, arrival_s: float = ARRIVAL_S) -> dict[str, float]:
         """When each statement was due, by its hash, at an even pace; returns once their pushes are there, or are late.
 
         One that is submitted late is late like any other.
         """
-        await self._register(max(1, round(rate / EACH_PER_SECOND)))
+        await self._register(max(1, round(rate / self.each_per_second)))
         submitted: dict[str, float] = {}
         loop = asyncio.get_running_loop()
         started, begun = loop.time(), time.time()

@@ -83,8 +83,8 @@ class Status(Report):
         muted = [queue.name for queue in self.queues if queue.muted]
         alarms = sum(not alarm.premature for alarm in self.alarms)
         found = {
-            f"{alarms} alarms": alarms > 0,
-            f"{dead} dead letters": dead > 0,
+            _counted(alarms, "alarm"): alarms > 0,
+            _counted(dead, "dead letter"): dead > 0,
             f"muted: {', '.join(muted)}": bool(muted),
             "no ingest task is at work": not self.tasks,
         }
@@ -224,3 +224,7 @@ def _number(count: float | None) -> str:
 
 def _seconds(milliseconds: float | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1000
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -77,7 +77,9 @@ def compiled(root: Path, inside: str, stem: Path) -> Path:
 
 def compile_modules(tree: Path) -> None:
     """Lambda can't write beside a package's sources, and its clock would make dated bytecode stale."""
-    compileall.compile_dir(tree, quiet=2, stripdir=tree, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
+    compileall.compile_dir(
+        tree, quiet=2, stripdir=tree, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH, workers=0
+    )
 
 
 def digest(*parts: bytes) -> str:

@@ -53,3 +53,9 @@ def vendor_archive(platform: Platform) -> Path:
         archives.compile_modules(tree)
         archives.pack(archives.files(tree, "python/"), target)
     return target
+
+
+if __name__ == "__main__":
+    # Before CDK asks for them: what the emulator's functions take.
+    core_archive()
+    vendor_archive(Platform.HOST)

@@ -40,7 +40,7 @@ START_S = 120
 GRACE_S = 3
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own, which no other user gets at
 SCRATCH_BYTES = 4 << 30
-CDK_S = 300
+CDK_S = 600
 
 
 class EmulatorError(Exception):
@@ -250,9 +250,12 @@ def _cdk_status(emulator: Emulator, *words: str, checkout: Path = ROOT) -> int:
     path = f"{NODE}{os.pathsep}{os.environ['PATH']}"
     variables = {**os.environ, **emulator.variables, **python_path(checkout), "PATH": path, "NO_COLOR": "1"}
     with (emulator.folder / "cdk.log").open("ab") as log:
-        return subprocess.run(
-            [CDK, *words], cwd=checkout, env=variables, stdout=log, stderr=log, timeout=CDK_S, check=False
-        ).returncode
+        try:
+            return subprocess.run(
+                [CDK, *words], cwd=checkout, env=variables, stdout=log, stderr=log, timeout=CDK_S, check=False
+            ).returncode
+        except subprocess.TimeoutExpired as error:
+            raise EmulatorError(f"CDK has not ended within {CDK_S} s: this machine has too much else to do") from error
 
 
 def _grant_what_the_emulator_asks_for(template: str) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,8 @@ from local.system import System
 
 _PHONES_S, _CONTROLS_S = 0.2, 0.5
 _PHONE_EVENTS_KEPT = 200
+_FIRST_PUSH_S = 60.0
+"""After so long the other senders wait for it no more."""
 
 
 class LivePage:
@@ -62,7 +64,7 @@ class LivePage:
         }
 
     def _begin(self) -> None:
-        """The first sender's phones come first, so that it can send soon."""
+        """The first sender's phones come first, so that it can send soon, and no other's function starts beside its own."""
         first, *others = self._senders.values()
         self._plays = [asyncio.create_task(self._play(first))]
         self._plays += [asyncio.create_task(self._play(other, after=first)) for other in others]
@@ -70,10 +72,18 @@ class LivePage:
     async def _play(self, sender: PageSender, after: PageSender | None = None) -> None:
         if after:
             await after.texts.begun.wait()
+            await self._until_pushed()
         try:
             await sender.play(self._system, self._phones, sender.texts)
         except Exception as error:  # noqa: BLE001 - whatever it is, the button says so, and the others go on
             sender.texts.fail(f"{type(error).__name__}: {error}")
+
+    async def _until_pushed(self) -> None:
+        """What the first sender has sent by itself is on its phones, or late."""
+        journals = (self._system.apns.received, self._system.fcm.received, self._system.webpush.received)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_PUSH_S):
+                await asyncio.gather(*(journal.until(1) for journal in journals))
 
     async def _send(self, asked: Mapping[str, Any]) -> None:
         if asked["sender"] not in self._senders:

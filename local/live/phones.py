@@ -1,7 +1,8 @@
 """The phones on the page: what each shows of its pushes, decrypted where this run holds the key."""
 
+import asyncio
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,17 +13,28 @@ from clarion.channels import Channel
 from clarion.networks.xmtp.wire_pb2 import GroupMessage
 from console.output import Report
 from local.provider import Journal, ReceivedPush
+from local.simplex.client import CommandRefusedError
+from local.simplex.codec import WireFault
+from local.simplex.stream import ConnectionLostError
 from local.walletconnect.identity import UnexpectedClaims
 
 ENCRYPTED = "An encrypted message"
 """Shown of what only somebody else could read."""
+LONGEST_SHOWN = 1_000
+"""Characters that a phone shows of a text: a webhook may bring more than a page bears."""
 _XMTP_SALT = 16
 """Bytes that `local.xmtp_device` puts before the content."""
 
-_UNREADABLE = (LookupError, TypeError, ValueError, InvalidTag, DecodeError, UnexpectedClaims)
+_FETCH_S = 5.0
+"""An app that has to ask its server shows that there is something, if the server takes longer."""
 
-type Reader = Callable[[ReceivedPush], str]
-"""What the app shows of a push. Raises one of `_UNREADABLE` for what it can't read."""
+_UNREADABLE = (
+    *(LookupError, TypeError, ValueError, InvalidTag, DecodeError, UnexpectedClaims),
+    *(CommandRefusedError, ConnectionLostError, TimeoutError, WireFault),
+)
+
+type Reader = Callable[[ReceivedPush], str | Awaitable[str]]
+"""What the app shows of a push, perhaps once it has asked its server. Raises one of `_UNREADABLE` for what it can't read."""
 
 
 @dataclass(frozen=True)
@@ -64,16 +76,17 @@ class Phones:
 
     async def news(self) -> list[dict[str, Any]] | None:
         """What has been pushed since the last call; None if nothing was."""
-        shown = [push for channel, journal in self._journals.items() for push in self._new(channel, journal)]
+        new = [(channel, push) for channel, journal in self._journals.items() for push in self._new(channel, journal)]
+        shown = await asyncio.gather(*(self._shown(channel, push) for channel, push in new))
         return [push.model_dump(mode="json") for push in shown] or None
 
-    def _new(self, channel: Channel, journal: Journal) -> list[ShownPush]:
+    def _new(self, channel: Channel, journal: Journal) -> list[ReceivedPush]:
         pushes = journal.since(self._seen[channel])
         if pushes:
             self._seen[channel] = pushes[-1].number + 1
-        return [self._shown(channel, push) for push in pushes]
+        return pushes
 
-    def _shown(self, channel: Channel, push: ReceivedPush) -> ShownPush:
+    async def _shown(self, channel: Channel, push: ReceivedPush) -> ShownPush:
         phone = self._phones.get(push.token)
         if push.headers.get("apns-push-type") == "voip":
             channel = Channel.VOIP
@@ -82,17 +95,21 @@ class Phones:
             phone=phone.name if phone else "another device",
             network=phone.network if phone else None,
             channel=channel,
-            text=_text(push, phone.read if phone else statement_text),
+            text=await _text(push, phone.read if phone else statement_text),
             at=round(push.at * 1000),
             reason=push.reason,
         )
 
 
-def _text(push: ReceivedPush, read: Reader) -> str:
+async def _text(push: ReceivedPush, read: Reader) -> str:
     try:
-        return read(push)
+        found = read(push)
+        if not isinstance(found, str):
+            async with asyncio.timeout(_FETCH_S):
+                found = await found
     except _UNREADABLE:
         return ENCRYPTED
+    return found if len(found) <= LONGEST_SHOWN else f"{found[:LONGEST_SHOWN]} …"
 
 
 def statement_text(push: ReceivedPush) -> str:

@@ -8,12 +8,14 @@ from hashlib import blake2b
 from typing import Any
 
 from clarion.channels import Channel
-from clarion.networks import STATEMENTS, WALLETCONNECT, XMTP, ZULIP
+from clarion.networks import SIMPLEX, STATEMENTS, WALLETCONNECT, XMTP, ZULIP
 from console.page.app import ActionError
 from local.device import Device, topic_of
 from local.live.phones import PhoneOnPage, Phones, statement_text, xmtp_text
+from local.live.simplex_app import SimplexApp, write
 from local.provider import ReceivedPush
-from local.system import System
+from local.simplex_story import simplex_user
+from local.system import PATIENCE, System
 from local.walletconnect.account import EthereumAccount
 from local.walletconnect.story import WalletPhone, dapp_site
 from local.xmtp_device import ChatGroup, Inbox, InstalledApp, Mechanism
@@ -23,6 +25,7 @@ from local.zulip_story import self_hosted
 
 ALICE = "Alice, on the page"
 CHAT, CALLS = topic_of("the page's chat"), topic_of("the page's calls")
+GREETING = b"Hello, this is Alice"
 LONGEST = 500
 """Characters of a text to send."""
 MOST_WAITING = 100
@@ -107,11 +110,12 @@ class PageSender:
 
 def senders() -> list[PageSender]:
     return [
-        PageSender("message", STATEMENTS, "Alice writes to Bob and Carol", "Send", _statements),
+        PageSender("message", STATEMENTS, "Alice writes to friends", "Send", _statements),
         PageSender("call", STATEMENTS, "Alice calls Bob", "Call", _calls),
         PageSender("xmtp", XMTP, "Bo writes to the group", "Send", _xmtp),
-        PageSender("zulip", ZULIP, "Somebody writes in a Zulip realm", "Send", _zulip),
+        PageSender("zulip", ZULIP, "A colleague writes (Zulip)", "Send", _zulip),
         PageSender("walletconnect", WALLETCONNECT, "A dapp notifies a wallet", "Notify", _walletconnect),
+        PageSender("simplex", SIMPLEX, "A contact writes (SimpleX)", "Send", _simplex),
     ]
 
 
@@ -121,6 +125,7 @@ def token_of(name: str) -> str:
 
 
 async def _statements(system: System, phones: Phones, texts: Texts) -> None:
+    """The greeting has the functions started before somebody writes."""
     alice, bob, carol = Device(ALICE), Device("Bob, on the page"), Device("Carol, on the page")
     rule = (alice.public_key, CHAT)
     iphone, android = token_of("Bob"), f"carol-{token_of('Carol')}"
@@ -131,6 +136,7 @@ async def _statements(system: System, phones: Phones, texts: Texts) -> None:
     await system.register(bob, Channel.APNS, iphone, rule)
     await system.register(carol, Channel.FCM, android, rule)
     await system.register(carol, Channel.WEBPUSH, json.dumps(browser.as_json()), rule)
+    await system.store.submit(alice.statement(CHAT, data=GREETING))
     await texts.send_each(lambda text: system.store.submit(alice.statement(CHAT, data=text.encode())))
 
 
@@ -196,3 +202,13 @@ async def _walletconnect(system: System, phones: Phones, texts: Texts) -> None:
         phones.add(phone.token, PhoneOnPage("A wallet on an iPhone", WALLETCONNECT, Channel.APNS, read))
         await phone.follow(await wallet.subscribe(site.dapp, [alerts.id]))
         await texts.send_each(lambda text: site.notify(alerts, wallet, title=text))
+
+
+async def _simplex(system: System, phones: Phones, texts: Texts) -> None:
+    async with simplex_user(system, token_of("Erin")) as user:
+        app = SimplexApp(user.agent)
+        phones.add(token_of("Erin"), PhoneOnPage("Erin's iPhone", SIMPLEX, Channel.APNS, app.read))
+        async with asyncio.timeout(PATIENCE):
+            await user.phone.register()
+        [queue] = await user.followed_queues(1)
+        await texts.send_each(lambda text: write(user.agent, queue, text))

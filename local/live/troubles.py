@@ -8,13 +8,15 @@ from itertools import count
 from typing import Any
 
 from clarion.channels import Channel
-from clarion.networks import STATEMENTS
+from clarion.networks import SIMPLEX, STATEMENTS
 from console.page.app import ActionError
 from local.apns_trouble import troubled_token
 from local.device import Device, forge, topic_of
 from local.live.phones import PhoneOnPage, Phones, statement_text
 from local.live.senders import ALICE, CHAT, token_of
+from local.live.simplex_app import SimplexApp
 from local.provider import InjectedFault
+from local.simplex_story import simplex_user
 from local.system import System
 
 _FORGED_S = 1.0
@@ -58,14 +60,18 @@ _dead_phones = count(1)
 
 @asynccontextmanager
 async def _dead_token(system: System, phones: Phones) -> AsyncIterator[None]:
-    """A phone whose app is gone is registered, and written to."""
+    """Phones whose apps are gone are registered: one is written to, the other is sent the code that verifies it."""
     number = next(_dead_phones)
     sender, owner = Device(f"a friend of number {number}"), Device(f"without the app, number {number}")
-    token = troubled_token(InjectedFault("Unregistered"), number)
+    token, simplex_token = (troubled_token(InjectedFault("Unregistered"), 2 * number + kind) for kind in range(2))
     phones.add(token, PhoneOnPage("A phone without the app", STATEMENTS, Channel.APNS, statement_text))
     await system.register(owner, Channel.APNS, token, (sender.public_key, CHAT))
     await system.store.submit(sender.statement(CHAT, data=b"is anybody there?"))
-    yield
+    async with simplex_user(system, simplex_token) as user:
+        read = SimplexApp(user.agent).read
+        phones.add(simplex_token, PhoneOnPage("A phone without SimpleX", SIMPLEX, Channel.APNS, read))
+        await user.agent.register(simplex_token)
+        yield
 
 
 @asynccontextmanager
@@ -115,6 +121,16 @@ async def _node_gone(system: System, _: Phones) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def _smp_server_gone(system: System, _: Phones) -> AsyncIterator[None]:
+    server, *_others = system.simplex.smp
+    await server.stop()
+    try:
+        yield
+    finally:
+        await server.start()
+
+
+@asynccontextmanager
 async def _background(work: Callable[[], Any]) -> AsyncIterator[None]:
     task = asyncio.create_task(work())
     try:
@@ -135,7 +151,8 @@ TROUBLES = (
     TroubleSwitch(
         "dead-token",
         "A phone has removed the app",
-        "APNs says so at the first push: the token and its subscription end, and nothing is sent there again.",
+        "APNs says so at the first push, of a message or of SimpleX's code: the token and its subscription end, and "
+        "nothing is sent there again.",
         ("token_gone",),
         _dead_token,
     ),
@@ -159,6 +176,14 @@ TROUBLES = (
         "Ingest follows the other node meanwhile, and comes back to this one. What Bo sends still arrives, once.",
         (),
         _node_gone,
+    ),
+    TroubleSwitch(
+        "smp-server-gone",
+        "Erin's SimpleX server is gone",
+        "No other has her queue: what her contact writes waits with the contact. Once the server is back, ingest follows "
+        "the queue again, within ten seconds or so, and Erin is notified.",
+        (),
+        _smp_server_gone,
     ),
 )
 

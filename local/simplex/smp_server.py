@@ -46,7 +46,7 @@ class StandInSession:
 
 
 class StandInSmpServer:
-    """An async context manager, which can be entered again: its port and queues stay, subscriptions do not.
+    """An async context manager, which can be stopped and started again: its port and queues stay, subscriptions do not.
 
     `refusals` are what NSUB of a notifier is answered with instead of OK, for instance `b"ERR SERVICE"`.
     """
@@ -71,13 +71,19 @@ class StandInSmpServer:
         self._news = asyncio.Event()
 
     async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
         context = self.identity.server_context(SMP_ALPN)
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, ssl=context)
         self._port = self._server.sockets[0].getsockname()[1]
         self._flushing = asyncio.create_task(self._flush())
-        return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def stop(self) -> None:
         self._flushing.cancel()
         with suppress(asyncio.CancelledError):
             await self._flushing
@@ -101,9 +107,9 @@ class StandInSmpServer:
             await self._news.wait()
 
     async def restart(self, meanwhile: Callable[[], object] = lambda: None) -> None:
-        await self.__aexit__()
+        await self.stop()
         meanwhile()
-        await self.__aenter__()
+        await self.start()
 
     def disconnect(self) -> None:
         for session in [*self._sessions]:

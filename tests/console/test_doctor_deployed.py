@@ -251,7 +251,7 @@ def test_what_status_finds_is_to_do_as_well(account: Account) -> None:
     account.send("fcm-dead", "a letter")
 
     assert [check.found for check in deployed.check_status(account.here)] == [
-        "1 dead letters",
+        "1 dead letter",
         "no ingest task is at work",
     ]
 

@@ -71,7 +71,7 @@ def test_queues_are_shown_with_held_messages_and_dead_letters_and_whether_they_a
         ("webpush", 0, 0, 0, False),
         ("cleanup", 0, None, 0, False),
     ]
-    assert found.troubles == ["1 dead letters", "muted: apns", "no ingest task is at work"]
+    assert found.troubles == ["1 dead letter", "muted: apns", "no ingest task is at work"]
 
 
 def test_an_alarm_is_told_with_its_runbook(account: Account) -> None:
@@ -82,7 +82,7 @@ def test_an_alarm_is_told_with_its_runbook(account: Account) -> None:
     (alarm,) = found.alarms
     assert alarm.name == "queue-old-voip"
     assert alarm.runbook.endswith("docs/operations.md#queue-old-voip")
-    assert "1 alarms" in found.troubles
+    assert "1 alarm" in found.troubles
 
 
 def test_an_alarm_that_misses_what_was_before_it_is_no_trouble_yet(
@@ -133,7 +133,7 @@ def test_a_program_gets_the_same_and_an_exit_code(clarion: Clarion, account: Acc
     status = json.loads(ended.out)
     assert (ended.code, status["stage"], status["minutes"]) == (1, "prod", 15)
     assert [queue["dead"] for queue in status["queues"]] == [0, 0, 1, 0, 0, 0]
-    assert status["troubles"] == ["1 dead letters", "no ingest task is at work"]
+    assert status["troubles"] == ["1 dead letter", "no ingest task is at work"]
 
 
 def test_a_queue_that_nothing_works_off_counts_as_muted(account: Account) -> None:

@@ -11,7 +11,7 @@ from clarion.channels import Channel
 from clarion.networks.xmtp.wire_pb2 import GroupMessage
 from console.page.app import ActionError
 from local.apns_trouble import trouble_of
-from local.live.phones import ENCRYPTED, PhoneOnPage, Phones, statement_text, xmtp_text
+from local.live.phones import ENCRYPTED, LONGEST_SHOWN, PhoneOnPage, Phones, statement_text, xmtp_text
 from local.live.senders import LONGEST, MOST_WAITING, Texts, senders, token_of
 from local.live.troubles import TROUBLES
 from local.provider import InjectedFault, Journal, ReceivedPush
@@ -67,6 +67,13 @@ async def test_what_cannot_be_read_is_shown_as_encrypted(payload: Any, text: str
     apple.push(payload)
     [shown] = await apple.phones.news() or []
     assert shown["text"] == text
+
+
+async def test_of_a_giant_text_the_beginning_is_shown() -> None:
+    apple = Apple()
+    apple.push(statement(b"x".hex() * 1_000_000))
+    [shown] = await apple.phones.news() or []
+    assert shown["text"] == "x" * LONGEST_SHOWN + " …"
 
 
 async def test_a_refused_push_is_shown_with_the_providers_reason() -> None:

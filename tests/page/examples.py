@@ -22,6 +22,7 @@ def controls(*, ready: bool = True) -> dict[str, Any]:
         ("Alix's robot", "xmtp", Channel.WEBHOOK),
         ("Zulip on an iPhone", "zulip", Channel.APNS),
         ("A wallet on an iPhone", "walletconnect", Channel.APNS),
+        ("Erin's iPhone", "simplex", Channel.APNS),
     ]
     return {
         "senders": [sender.as_json() for sender in everybody],

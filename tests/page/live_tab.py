@@ -9,6 +9,7 @@ from typing import Any
 from tests.local.chromium import Target
 
 _MEASURE = (Path(__file__).parents[1] / "pipeline" / "report_page.js").read_text()
+_STRUCTURE = Path(__file__).with_name("structure.js").read_text()
 _LISTED = "[...document.querySelectorAll('#item-list li')]"
 HEIGHT = 900
 
@@ -37,8 +38,15 @@ class LiveTab:
 
     async def until_phone_shows(self, phone: str, text: str) -> None:
         """On one of its cards, of which it has one for each channel."""
+        await self._until_card(phone, "li:not(.refused)", text)
+
+    async def until_phone_refuses(self, phone: str, reason: str) -> None:
+        """For its provider."""
+        await self._until_card(phone, "li.refused", reason)
+
+    async def _until_card(self, phone: str, kind: str, text: str) -> None:
         shows = "[...document.querySelectorAll('.phone')].some((card) => card.querySelector('h3').textContent === "
-        newest = "[...card.querySelectorAll('li:not(.refused)')].some((push) => push.textContent.includes("
+        newest = f"[...card.querySelectorAll('{kind}')].some((push) => push.textContent.includes("
         await self.tab.until(f"{shows}{json.dumps(phone)} && {newest}{json.dumps(text)})))")
 
     async def until_there(self, selector: str) -> None:
@@ -77,9 +85,8 @@ class LiveTab:
         await self.click("#send-button")
 
     async def switch(self, trouble: str) -> None:
-        await self.tab.until(f"document.querySelector('#trouble-{trouble}')?.disabled === false")
         await self.click(f"#trouble-{trouble}")
-        await self.tab.until(f"!document.querySelector('#trouble-{trouble}').disabled")
+        await self.tab.until(f"document.querySelector('#trouble-{trouble}').ariaDisabled === 'false'")
 
     async def hide(self, *, hidden: bool) -> None:
         """As a browser does when another tab is shown instead. Without a screen, Chromium hides none by itself."""
@@ -103,6 +110,16 @@ class LiveTab:
         await self.tab.evaluate(_MEASURE)
         found: list[dict[str, Any]] = await self.tab.evaluate("texts()")
         return found
+
+    async def findings(self) -> list[str]:
+        """What of the page's structure a screen reader lacks."""
+        await self.tab.evaluate(_STRUCTURE)
+        found: list[str] = await self.tab.evaluate("findings()")
+        return found
+
+    async def focused(self) -> str:
+        """The id of what has the keyboard, or its class."""
+        return str(await self.tab.evaluate("document.activeElement.id || document.activeElement.className"))
 
     async def overflow(self) -> int:
         """By how many pixels the page is wider than its screen."""

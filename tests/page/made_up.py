@@ -14,7 +14,7 @@ from clarion.clock import now_ms
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.events import EnvelopeDecided, Event, NotificationDecided, PushTried
 from clarion.networks import STATEMENTS
-from console.page.app import PageBackend
+from console.page.app import ActionError, PageBackend
 from console.page.broadcast import Reading
 from console.page.deployed import about
 from console.page.items import RecentItems
@@ -63,6 +63,8 @@ class MadeUpPage:
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self.reads = 0
         self.why_fails = False
+        self.refusal = ""
+        """What actions are refused with."""
         self.fault: Exception | None = None
         self._local = local
         self._lines: list[bytes] = []
@@ -96,6 +98,8 @@ class MadeUpPage:
     def _act(self, name: str) -> Callable[[Mapping[str, Any]], Any]:
         async def act(asked: Mapping[str, Any]) -> None:
             self.asked.append((name, asked))
+            if self.refusal:
+                raise ActionError(self.refusal)
 
         return act
 

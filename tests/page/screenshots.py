@@ -1,4 +1,7 @@
-"""`make page-screenshots`: what a newcomer sees of the live page, for the README and docs/page.md."""
+"""`make page-screenshots`: what a newcomer sees of the live page, for the README and docs/page.md.
+
+The whole page, wide and narrow, light and dark, lies in `.build/page-screenshots/whole` afterwards.
+"""
 
 import asyncio
 from pathlib import Path
@@ -9,12 +12,14 @@ from tests.local.chromium import headless
 from tests.page.live_tab import LiveTab
 
 DOCS = Path(__file__).parents[2] / "docs"
+LOOKED_AT = DOCS.with_name(".build") / "page-screenshots" / "whole"
 SENT = {
     "message": "Lunch at one?",
     "call": "Alice is calling",
     "xmtp": "See you there",
     "zulip": "The build is green",
     "walletconnect": "Your swap is done",
+    "simplex": "It's me, Frank",
 }
 PHONE = "#phone-cards"
 
@@ -28,6 +33,18 @@ async def main() -> None:
         await tab.open(address, 400, "dark")
         await tab.until_text(".chip", "delivered")
         (DOCS / "page-narrow.png").write_bytes(await tab.screenshot(whole=False))
+        await _keep_all(tab, address)
+
+
+async def _keep_all(tab: LiveTab, address: str) -> None:
+    """The whole page in each form, for people to look at."""
+    LOOKED_AT.mkdir(parents=True, exist_ok=True)
+    for width in (1280, 400):
+        for scheme in ("light", "dark"):
+            await tab.open(address, width, scheme)
+            await tab.until_text(".chip", "delivered")
+            await tab.until_text("#status-parts", "Queues")
+            (LOOKED_AT / f"{width}-{scheme}.png").write_bytes(await tab.screenshot())
 
 
 async def _play(tab: LiveTab) -> None:

@@ -48,7 +48,7 @@ def local_page() -> MadeUpPage:
 
 
 def deployed_page() -> MadeUpPage:
-    status = examples.status(alarms=[examples.ALARM], troubles=["1 alarms"])
+    status = examples.status(alarms=[examples.ALARM], troubles=["1 alarm"])
     return MadeUpPage(local=False, status=status, history=examples.history())
 
 
@@ -74,7 +74,7 @@ def keep(name: str, screenshot: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "scheme"), [(width, scheme) for width in (1280, 400) for scheme in ("light", "dark")]
+    ("width", "scheme"), [(width, scheme) for width in (1280, 800, 400) for scheme in ("light", "dark")]
 )
 @pytest.mark.parametrize("kind", ["local", "deployed"])
 async def test_all_can_be_read_and_nothing_is_cut_off(tab: LiveTab, kind: str, width: int, scheme: str) -> None:
@@ -87,11 +87,13 @@ async def test_all_can_be_read_and_nothing_is_cut_off(tab: LiveTab, kind: str, w
         keep(f"{kind}-{width}-{scheme}.png", await tab.screenshot())
         texts = await tab.texts()
         overflow = await tab.overflow()
+        findings = await tab.findings()
 
     assert len(texts) > 50
     assert [shown for shown in texts if shown["pixels"] < LEAST_PIXELS] == []
     assert [shown for shown in texts if shown["contrast"] < AA_TEXT] == []
     assert overflow == 0
+    assert findings == []
 
 
 @pytest.mark.parametrize("width", [400, 1600])
@@ -243,6 +245,107 @@ async def test_everything_that_can_be_used_has_a_name(tab: LiveTab) -> None:
         named = [(node["role"]["value"], node["name"]["value"]) for node in nodes if node["role"]["value"] in used]
     assert {role for role, _ in named} >= used - {"link"}
     assert [role for role, name in named if not name] == []
+
+
+@pytest.mark.parametrize("kind", ["local", "deployed"])
+async def test_a_screen_reader_finds_all_that_the_page_is_made_of(tab: LiveTab, kind: str) -> None:
+    page = local_page() if kind == "local" else deployed_page()
+    fill(page)
+    async with opened(tab, page):
+        await tab.until_there(".item")
+        await tab.until_text("#status-parts", "Queues")
+        await tab.tab.until("document.querySelectorAll('.uplot').length === 2")
+        await tab.click(".item")
+        await tab.until_there("#why-parts table")
+        assert await tab.findings() == []
+        charts = "[...document.querySelectorAll('figure [role=img]')].map((each) => each.ariaLabel)"
+        assert [words.partition(":")[0] for words in await tab.tab.evaluate(charts)] == ["Chart"] * 2
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+async def test_each_senders_title_fits_the_list(tab: LiveTab, width: int) -> None:
+    """A button as wide as each title is no wider than the list, without its arrow."""
+    async with opened(tab, local_page(), width):
+        await tab.until_there("#sender option")
+        too_wide = await tab.tab.evaluate(
+            """(() => {
+                const list = document.querySelector("#sender");
+                const pen = document.createElement("canvas").getContext("2d");
+                pen.font = getComputedStyle(list).font;
+                return [...list.options].map((each) => each.text).filter((text) => pen.measureText(text).width > list.clientWidth - 44);
+            })()"""
+        )
+    assert too_wide == []
+
+
+async def test_by_the_keyboard_alone_something_is_sent_and_a_trouble_switched(tab: LiveTab) -> None:
+    page = local_page()
+    async with opened(tab, page):
+        await tab.until_there("#trouble-flood")
+        await until_focused(tab, "text")
+        await tab.press("Enter")
+        await tab.until_text("#send-answer", "sent")
+        await until_focused(tab, "trouble-flood")
+        await tab.press(" ")
+        await tab.tab.until("document.querySelector('#trouble-flood').ariaDisabled === 'false'")
+        assert await tab.focused() == "trouble-flood"
+    assert page.asked == [
+        ("send", {"sender": "message", "text": "Hello!"}),
+        ("switch", {"trouble": "flood", "on": True}),
+    ]
+
+
+async def until_focused(tab: LiveTab, element_id: str) -> None:
+    for _ in range(50):
+        if await tab.focused() == element_id:
+            return
+        await tab.press("Tab")
+    raise AssertionError(f"{element_id} is not reached")
+
+
+async def test_a_trouble_that_cannot_be_caused_is_off_and_says_why(tab: LiveTab) -> None:
+    page = local_page()
+    page.refusal = "the node does not stop"
+    async with opened(tab, page):
+        await tab.switch("node-gone")
+        await tab.until_text(".switch .refusal", page.refusal)
+        assert await tab.tab.evaluate("document.querySelector('#trouble-node-gone').checked") is False
+
+
+async def test_whoever_is_on_an_item_by_the_keyboard_keeps_it_while_others_come(tab: LiveTab) -> None:
+    page = deployed_page()
+    page.put(trail(0))
+    async with opened(tab, page):
+        await tab.until_there(".item")
+        await tab.tab.evaluate("document.querySelector('.item').focus()")
+        for number in range(1, 61):
+            page.put(trail(number))
+        await tab.tab.until("document.querySelectorAll('.item').length === 51")
+        assert await tab.focused() == "item"
+        await tab.press("Enter")
+        await tab.until_text("#why-parts", "the provider took the push")
+        await tab.press("Escape")
+
+
+async def test_of_many_pushes_a_screen_reader_says_the_newest_now_and_then(tab: LiveTab) -> None:
+    pushes = [examples.push(number, f"text {number}") for number in range(100)]
+    async with opened(tab, MadeUpPage(controls=examples.controls(), phones=pushes)):
+        await tab.until_text("#newest-push", "text 0")
+        await tab.until_text("#newest-push", "text 99")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["W" * 1_000, "a\n" * 500, "A\u0300\u0301\u0302" * 300, "\u202etxet eht nrut", "\U0001f469\u200d\U0001f467" * 300],
+    ids=["wide", "long", "tall", "turned", "joined"],
+)
+async def test_no_text_on_a_phone_pushes_aside_what_stands_beside_it(tab: LiveTab, text: str) -> None:
+    pushes = [examples.push(1, text)]
+    async with opened(tab, MadeUpPage(controls=examples.controls(), phones=pushes), 400):
+        await tab.until_there("#phone-cards li")
+        height = await tab.tab.evaluate("document.querySelector('#phone-cards li').getBoundingClientRect().height")
+        assert height < 160
+        assert await tab.overflow() == 0
 
 
 async def test_a_deployments_page_has_nothing_to_press_but_its_items(tab: LiveTab) -> None:

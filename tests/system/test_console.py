@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
+import pytest_asyncio
 
 from clarion.channels import Channel
 from clarion.messages import PushMessage
@@ -21,12 +22,14 @@ from console import explain
 from infra.environments import EMULATOR
 from local.device import Device, topic_of
 from local.run import guide
-from local.system import PATIENCE, System
+from local.system import PATIENCE, System, whole_lines
 from tests.page.listening import first_events
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+LOOKING = PAGE.with_name("examples") / "operator-look.json"
+READING = re.compile(r"[a-z0-9]+:(?:BatchGet|Describe|Get|List|Query|Scan)")
 CLARION = Path(sys.executable).with_name("clarion")
 TOPIC = topic_of("asked about by an operator")
 TOKEN = "c0" * 32
@@ -64,12 +67,17 @@ def _run(command: list[str], variables: dict[str, str]) -> subprocess.CompletedP
 
 
 def _keys(system: System, command: str) -> dict[str, str]:
+    """By what the page grants the command."""
+    may = {"Effect": "Allow", "Action": _actions(command), "Resource": "*"}
+    return _keys_of(system, command, _policy(may))
+
+
+def _keys_of(system: System, name: str, policy: str) -> dict[str, str]:
     iam, sts = system.client("iam"), system.client("sts")
     trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}
-    role = iam.create_role(RoleName=f"operator-{command}", AssumeRolePolicyDocument=_policy(trust))["Role"]
-    may = {"Effect": "Allow", "Action": _actions(command), "Resource": "*"}
-    iam.put_role_policy(RoleName=role["RoleName"], PolicyName="all", PolicyDocument=_policy(may))
-    made = sts.assume_role(RoleArn=role["Arn"], RoleSessionName=command)["Credentials"]
+    role = iam.create_role(RoleName=f"operator-{name}", AssumeRolePolicyDocument=_policy(trust))["Role"]
+    iam.put_role_policy(RoleName=role["RoleName"], PolicyName="all", PolicyDocument=policy)
+    made = sts.assume_role(RoleArn=role["Arn"], RoleSessionName=name)["Credentials"]
     return {
         "AWS_ACCESS_KEY_ID": made["AccessKeyId"],
         "AWS_SECRET_ACCESS_KEY": made["SecretAccessKey"],
@@ -101,13 +109,24 @@ async def test_what_make_run_prints_leads_the_command_line_to_the_emulator(syste
     assert json.loads(done.stdout)["stage"] == EMULATOR.stage
 
 
-async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: Operator) -> None:
+class AskedAbout(NamedTuple):
+    raw: bytes
+    receiver: Device
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def asked_about(system: System) -> AskedAbout:
+    """A statement that was pushed."""
     alice, bob = Device("Alice, asked about"), Device("Bob, asking why")
     await system.register(bob, "apns", TOKEN, (alice.public_key, TOPIC))
     raw = alice.statement(TOPIC, data=b"did it arrive?")
     await system.store.inject(raw)
     await system.push_of(raw)
+    return AskedAbout(raw, bob)
 
+
+async def test_why_tells_a_statements_way_to_the_phone(asked_about: AskedAbout, clarion: Operator) -> None:
+    raw, bob = asked_about
     whats: list[str] = []
     async with asyncio.timeout(PATIENCE):
         while not set(WAY) <= set(whats):  # what comes to the lake first is not what happened first
@@ -118,20 +137,37 @@ async def test_why_tells_a_statements_way_to_the_phone(system: System, clarion: 
     assert (ended.code, whats) == (0, WAY)
 
 
+@pytest.mark.usefixtures("asked_about")
 async def test_page_shows_a_statements_way_to_who_may_see_status_and_why(system: System) -> None:
-    keys = await asyncio.to_thread(_keys, system, "page")
+    events = await _events_of_page(system, await asyncio.to_thread(_keys, system, "page"))
+    assert all(item["marks"] for item in events["items"])
+    assert events["status"]["stage"] == EMULATOR.stage
+
+
+@pytest.mark.usefixtures("asked_about")
+async def test_page_needs_no_more_than_the_example_of_a_policy_for_who_looks_and_changes_nothing(
+    system: System,
+) -> None:
+    """On the very resources that it names, of another stage."""
+    example = LOOKING.read_text().replace("clarion-prod", EMULATOR.prefix.removesuffix("-"))
+    await _events_of_page(system, await asyncio.to_thread(_keys_of, system, "look", example))
+    asked = [json.loads(line) for line in whole_lines(system.deployment.emulator.permissions_log)]
+    looked = [each for each in asked if each["role"] == "operator-look"]
+    assert {"s3:ListBucket", "s3:GetObject", "cloudwatch:GetMetricData"} <= {each["action"] for each in looked}
+    assert [each for each in looked if not each["allowed"]] == []
+    assert [each for each in looked if not READING.match(each["action"])] == []
+
+
+async def _events_of_page(system: System, keys: dict[str, str]) -> dict[str, Any]:
+    """What the page begins with; a reading that fails for want of a right would be a fault."""
     variables = system.deployment.emulator.variables | keys
     process = await asyncio.create_subprocess_exec(CLARION, "page", "--json", env=variables, stdout=subprocess.PIPE)
     try:
         async with asyncio.timeout(PATIENCE):
-            address = await _address(process)
-            events = await first_events(address, {"items", "status"})
+            return await first_events(await _address(process), {"items", "lake", "status"})
     finally:
         process.terminate()
         await process.wait()
-
-    assert all(item["marks"] for item in events["items"])
-    assert events["status"]["stage"] == EMULATOR.stage
 
 
 async def _address(process: asyncio.subprocess.Process) -> str:

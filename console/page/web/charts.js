@@ -49,8 +49,15 @@ function binned(times) {
 
 const median = (some) => (some.length ? [...some].sort((one, other) => one - other)[some.length >> 1] : null);
 
+// What a screen reader says of a chart: what is newest in each of its series.
+function describe(place, series) {
+  const [first, second] = series.map((values) => values.findLast((value) => value !== null)?.toFixed(1) ?? "none");
+  place.ariaLabel = place.id === "rate" ? `Chart: ${first} items, ${second} pushes delivered a second` : `Chart: median ${first} s, slowest ${second} s`;
+}
+
 function plot(id, data) {
   const place = byId(id);
+  describe(place, data.slice(1));
   const width = Math.max(place.clientWidth, 100);
   if (charts.has(id)) {
     charts.get(id).setSize({ width, height: HEIGHT });

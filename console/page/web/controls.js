@@ -30,25 +30,35 @@ function renderSwitches(troubles) {
     place.replaceChildren(...troubles.map(switchOf));
   }
   for (const trouble of troubles) {
-    byId(`trouble-${trouble.name}`).checked = trouble.on;
+    const box = byId(`trouble-${trouble.name}`);
+    if (!isBusy(box)) {
+      box.checked = trouble.on;
+    }
   }
 }
+
+// Disabled, it would lose the focus of whoever uses it by the keyboard.
+const isBusy = (box) => box.ariaDisabled === "true";
 
 function switchOf(trouble) {
   const box = make("input", { type: "checkbox", id: `trouble-${trouble.name}`, role: "switch" });
   const answer = make("p", { id: `answer-${trouble.name}` }, trouble.answer);
   box.setAttribute("aria-describedby", answer.id);
+  const refusal = make("p", { className: "refusal", role: "status" });
+  box.addEventListener("click", (event) => isBusy(box) && event.preventDefault());
   box.addEventListener("change", async () => {
-    box.disabled = true;
-    await act("switch", { trouble: trouble.name, on: box.checked });
-    box.disabled = false;
+    const on = box.checked;
+    box.ariaDisabled = "true";
+    refusal.textContent = await act("switch", { trouble: trouble.name, on });
+    box.ariaDisabled = "false";
+    box.checked = refusal.textContent ? !on : on;
   });
   const counts = trouble.words.map((word) => make("span", { className: "chip" }, `0 ${word}`));
   counts.forEach((chip, place) => {
     chip.dataset.word = trouble.words[place];
   });
   const label = make("label", { htmlFor: box.id }, trouble.title, box);
-  return make("div", { className: "switch" }, label, answer, ...counts);
+  return make("div", { className: "switch" }, label, answer, ...counts, refusal);
 }
 
 // What the troubles have come to so far, by the words of the decisions.

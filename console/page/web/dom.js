@@ -9,7 +9,9 @@ export function make(name, properties = {}, ...children) {
 }
 
 export function table(caption, heads, rows, numbers = []) {
-  const cell = (name) => (text, place) => make(name, { className: numbers.includes(place) ? "number" : "" }, text ?? "–");
+  const scope = { th: { scope: "col" } };
+  const cell = (name) => (text, place) =>
+    make(name, { className: numbers.includes(place) ? "number" : "", ...scope[name] }, text ?? "–");
   const row = (cells, name) => make("tr", {}, ...cells.map(cell(name)));
   return make(
     "div",

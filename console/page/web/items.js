@@ -37,7 +37,8 @@ export function renderItems() {
       list.insertBefore(line, list.children[place] ?? null);
     }
   });
-  known.forEach((line) => line.remove());
+  // Whoever is on a line by the keyboard keeps it.
+  known.forEach((line) => line.contains(document.activeElement) || line.remove());
 }
 
 function lineOf(item) {

@@ -24,7 +24,7 @@ const received = {
     forget();
     byId("where").textContent = `${about.title} · ${about.where}`;
     document.title = `${about.title}, live`;
-    document.querySelector("main").classList.toggle("deployed", !about.local);
+    document.querySelector("main").className = about.local ? "emulated" : "deployed";
     document.querySelectorAll(".local").forEach((section) => {
       section.hidden = !about.local;
     });

@@ -2,12 +2,15 @@
 import { byId, clock, make } from "./dom.js";
 
 const SHOWN = 2;
+const SAID_MS = 3000;
 const cards = new Map();
+let newest = "";
+let saying = null;
 
+// In this order, whichever got a push first.
 export function renderPhones(phones) {
-  for (const phone of phones) {
-    cardOf(phone.name, phone.channel, phone.network);
-  }
+  const lists = phones.map((phone) => cardOf(phone.name, phone.channel, phone.network));
+  byId("phone-cards").prepend(...lists.map((list) => list.parentElement));
 }
 
 export function show(pushes) {
@@ -17,9 +20,21 @@ export function show(pushes) {
     const words = push.reason ? `refused: ${push.reason}` : push.text;
     list.prepend(make("li", { className: push.reason ? "refused" : "new" }, time, words));
     [...list.children].slice(SHOWN).forEach((old) => old.remove());
-    if (!push.reason) {
-      byId("newest-push").textContent = `${push.phone}: ${push.text}`;
-    }
+    say(push.reason ? `${push.phone} refused: ${push.reason}` : `${push.phone}: ${push.text}`);
+  }
+}
+
+// To a screen reader, the first at once, and in a flood the newest now and then.
+function say(words) {
+  newest = words;
+  if (saying === null) {
+    byId("newest-push").textContent = newest;
+    saying = setTimeout(() => {
+      saying = null;
+      if (byId("newest-push").textContent !== newest) {
+        say(newest);
+      }
+    }, SAID_MS);
   }
 }
 

@@ -12,6 +12,7 @@ const NAMES = {
   dispatch: ["Dispatch", "to the provider"],
   phone: ["Phone", "delivered"],
 };
+const COUNTED = { source: "items so far at the", phone: "pushes so far at the" };
 const QUEUES = ["envelopes", "pushes"];
 const MOST_DOTS = 60;
 const HOP_MS = 280;
@@ -25,6 +26,8 @@ export function draw(stationNames, meanings) {
   order = stationNames;
   stations.clear();
   byId("rail").replaceChildren(...stationNames.map((station) => stationOf(station, meanings)));
+  const words = Object.entries(meanings).flatMap(([word, says]) => [make("dt", {}, word), make("dd", {}, says)]);
+  byId("meaning-list").replaceChildren(...words);
 }
 
 function stationOf(station, meanings) {
@@ -35,7 +38,8 @@ function stationOf(station, meanings) {
     ends: make("span", { className: "ends" }),
     meanings,
   };
-  const label = make("span", { className: "station-name" }, name, parts.depth);
+  const counted = make("span", { className: "hidden" }, COUNTED[station] ?? "items at the");
+  const label = make("span", { className: "station-name" }, counted, name, parts.depth);
   const queue = QUEUES.includes(station) ? " queue" : "";
   const end = { 0: " first", [order.length - 1]: " last" }[order.indexOf(station)] ?? "";
   parts.line = make("li", { className: `station${queue}${end}` }, parts.stop, label, parts.ends);
@@ -105,8 +109,7 @@ export function move(item) {
     return;
   }
   const dot = make("span", { className: `dot ${last.fate}` });
-  dot.ariaHidden = "true";
-  byId("rail").append(dot);
+  byId("dots").append(dot);
   moving += 1;
   const frames = stationNames.map((station) => ({ transform: `translate(${centre(station).join("px, ")}px)`, opacity: 1 }));
   const animation = dot.animate([...frames, { ...frames.at(-1), opacity: 0 }], {
@@ -123,6 +126,6 @@ const reduced = matchMedia("(prefers-reduced-motion: reduce)");
 
 function centre(station) {
   const { stop } = stations.get(station);
-  const [rail, place] = [byId("rail").getBoundingClientRect(), stop.getBoundingClientRect()];
+  const [rail, place] = [byId("track").getBoundingClientRect(), stop.getBoundingClientRect()];
   return [place.x + place.width / 2 - rail.x, place.y + place.height / 2 - rail.y];
 }

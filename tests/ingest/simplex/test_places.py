@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.sources.simplex.places import STAY_SECONDS, ProvenPlaces, Turns
+from ingest.sources.simplex.places import STAY_SECONDS, ProvenPlaces, WaitingPlaces
 
 
 @dataclass(eq=False)
 class Claim:
     """A server that asks for a place, and gives it back at once when another needs it."""
 
-    places: Turns
+    places: WaitingPlaces
     tokens: int = 1
     has_place: bool = False
     gave_way: int = 0
@@ -45,7 +45,7 @@ class Clock:
         return self.now
 
 
-async def asking(places: Turns, *tokens: int) -> list[Claim]:
+async def asking(places: WaitingPlaces, *tokens: int) -> list[Claim]:
     claims = [Claim(places, count) for count in tokens]
     for claim in claims:
         await claim.ask()
@@ -63,7 +63,7 @@ def having(claims: list[Claim]) -> list[int]:
 
 
 async def test_unproven_servers_take_turns_in_the_order_in_which_they_came() -> None:
-    claims = await asking(Turns(2), 1, 1, 1, 9, 1)
+    claims = await asking(WaitingPlaces(2), 1, 1, 1, 9, 1)
     seen = [having(claims)]
     for leaving in (0, 1, 2):
         claims[leaving].leave()
