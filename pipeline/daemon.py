@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from io import BufferedReader, BufferedWriter
+from typing import Any
 
 IMPORTED = ("pandas", "pyarrow.dataset", "pipeline.lake", "pipeline.raw", "pipeline.verdicts", "pipeline.verify")
 
@@ -19,7 +20,7 @@ def main() -> None:
     sys.path[:] = [path for path in sys.path if not path.endswith("pyspark.zip")]
     for name in IMPORTED:
         import_module(name)
-    daemon = import_module("pyspark.daemon")
+    daemon: Any = import_module("pyspark.daemon")
     daemon.worker_main = partial(work_or_end, daemon.worker_main)
     # After each task a worker collects garbage: it needn't look at all that was ever imported.
     gc.freeze()
