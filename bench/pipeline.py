@@ -1,33 +1,38 @@
 """`make bench-pipeline`: what reconcile costs, its constant and its slope apart, against the bare cost of signatures.
 
-- *Verification*: the verify stage and bare `sr25519.verify` take turns over the same statements on the same cores, and
-  the ratio is the median of the turns' ratios: whatever else the machine does hits both sides alike. Each turn is in
-  processes of its own, since where a library happens to lie in memory makes some percent of difference.
 - *Statements*: one lake, of which periods of several lengths are reconciled, each in a session of its own. A line
   through what they took of the processors has a slope, seconds for each further statement, and a constant. The
   *margin* is what bare verification takes of the slope: processor time of all processes beside processor time, so that
-  whatever else the machine does makes little difference.
+  whatever else the machine does makes little difference. Bare verification is measured before each of the periods.
+- *Verification*: the verify stage and bare `sr25519.verify` take turns over the same statements on the same cores, and
+  the ratio is the median of the turns' ratios. Each turn is in processes of its own, since where a library happens to
+  lie in memory makes some percent of difference.
 - *Rules*: the shortest of these periods, while the lake gets more and more rules, of senders that are not heard that day.
-- *Cold*: a small day by a new process, and the floor: a new process that starts a session for one Python stage.
+- *Cold*: a small day by a new process, and the floor: a new process that starts a session for one Python stage, with
+  the same options of the JVM; and with the JVM's own.
 
 What a loud pair takes is a bench of its own: `bench.pipeline_pair`.
 
 What is measured goes to `.build/pipeline.json`, which `bench/plots.py` draws, and into the table of docs/lake.md. The
-last line sums up.
+last lines say the slope, the constant, and what the bench has taken in all.
 """
 
 import argparse
 import json
 import multiprocessing
 import os
+import platform
+import re
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from datetime import UTC, datetime
+from functools import cache, partial
 from itertools import islice, pairwise
 from pathlib import Path
 from statistics import linear_regression, median
@@ -35,17 +40,18 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import sr25519
+from pyarrow import compute as pc
 from pyarrow import dataset
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from bench.figures import Figure, report, table
 from bench.markdown import inserted
 from bench.pipeline_snapshots import RULES_OF_ONE, add_rules
+from bench.pipeline_towns import ANSWERS, build
 from bench.processors import processor_seconds
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, decode
 from pipeline.commits import LakeView
-from pipeline.generator.day import answers, generate
+from pipeline.generator.day import generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period
@@ -66,11 +72,14 @@ SAME = ("receipt", "subscription_id", "difference")
 TERMS = Terms(lookback=HOUR_MS)
 """What is shown again comes within the hour, and no period shall read more of the day than another."""
 BARE = 20_000
-BARE_TIMES_OVER = 5
-"""So often each process verifies the first `BARE` statements in a turn: for almost as long as the stage takes."""
-STAGED_HOURS = 4
+BARE_TIMES_OVER = 3
+"""So often each process verifies the first `BARE` statements in a turn."""
+STAGED_HOURS = 2
 """Of the day, so many go through the verify stage."""
 SMALL = 2_000
+TOWNS = 8
+"""Of so many towns the large day is made."""
+PAIRS = pa.schema([(name, pa.string()) for name in SAME])
 
 type Signed = tuple[bytes, bytes, bytes]
 
@@ -119,26 +128,40 @@ class Start(NamedTuple):
 
 
 class Cold(NamedTuple):
-    """`right` as in `Reconciled`."""
+    """`floor` with the options of the JVM that the small day has, `usual` with its own. `right` as in `Reconciled`."""
 
     floor: Start
+    usual: Start
     small: Start
     right: bool
 
 
 class Measured(NamedTuple):
-    """`by_rules` by their number, `stages` by that of cores."""
+    """`by_rules` by their number; `bare` are seconds of a processor for a verification, before each period."""
 
     by_statements: Sequence[Reconciled]
+    bare: Sequence[float]
     by_rules: Mapping[int, Reconciled]
-    stages: Mapping[int, StageTimes]
+    stage: StageTimes
     cold: Cold
 
 
-def on_cores[**P, R](cores: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """In a process of its own that has so many cores, with all that it starts, such as Spark."""
-    with _processes(1, cores) as (process,):
-        return process.submit(work, *args, **kwargs).result()
+class Spent:
+    """Seconds of processors, by all that ran in processes of their own: what such a one has started may outlive it."""
+
+    seconds = 0.0
+
+
+def apart[**P, R](work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """In a process of its own that has `CORES`, with all that it starts, such as Spark."""
+    with _processes(1, CORES) as (process,):
+        found, spent = process.submit(_with_spent, partial(work, *args, **kwargs)).result()
+    Spent.seconds += spent
+    return found
+
+
+def _with_spent[R](work: Callable[[], R]) -> tuple[R, float]:
+    return work(), processor_seconds()
 
 
 @contextmanager
@@ -199,13 +222,13 @@ def run(rows: DataFrame) -> float:
     return time.perf_counter() - begun
 
 
-def verify_stage(root: str, cores: int) -> StageTimes:
+def verify_stage(root: str) -> StageTimes:
     """One turn: the stage from the lake's files on, and what it is compared with; both have warmed up before."""
-    lake = EventLake(session("bench", cores=cores), root)
+    lake = EventLake(session("bench", cores=CORES), root)
     some = last_hours(STAGED_HOURS)
     facts = verified(lake.files(EventKind.OBSERVED, some), some)
     count = facts.where("flaw is null or flaw not in ('malformed', 'unsupported_proof')").count()
-    with _processes(cores, cores) as processes:
+    with _processes(CORES, CORES) as processes:
         bare_seconds(processes, root)
         bare, processor = bare_seconds(processes, root)
         stage = run(facts) / count
@@ -213,15 +236,22 @@ def verify_stage(root: str, cores: int) -> StageTimes:
     return StageTimes(bare, stage, bare / stage, processor)
 
 
-def verify_stages(root: str, cores: int, turns: int) -> StageTimes:
+def verify_stages(root: str, turns: int) -> StageTimes:
     taken = []
     for turn in range(1, turns + 1):
-        taken.append(on_cores(cores, verify_stage, root, cores))
+        taken.append(apart(verify_stage, root))
         bare, stage, ratio, _ = taken[-1]
         print(
             f"    turn {turn}: {1e6 * bare:6.1f} µs bare, {1e6 * stage:6.1f} µs in the stage: {ratio:.2f}", flush=True
         )
     return StageTimes(*(median(column) for column in zip(*taken, strict=True)))
+
+
+def verify_alone(root: str) -> float:
+    """Seconds of a processor for a verification, the second time."""
+    verify_bare(root)
+    count, seconds = verify_bare(root)
+    return seconds / count
 
 
 def generated(root: str, plan: Plan) -> None:
@@ -249,24 +279,37 @@ def reconciled(root: str, period: Period) -> Reconciled:
     with fitted(lake.spark, size):
         reconcile(lake, period, NOW, TERMS).differences.select(*SAME).write.mode("overwrite").parquet(path)
     took, processor = time.perf_counter() - begun, processor_seconds()
-    lake.spark.catalog.clearCache()
-    observed = lake.read(EventKind.OBSERVED).where(period.has(F.col("observed_at"))).select("receipt").distinct()
-    found = lake.spark.read.parquet(path).persist()
-    planted = answers(lake).join(observed, on="receipt", how="leftsemi").select(*SAME).persist()
-    wrong = found.exceptAll(planted).count() + planted.exceptAll(found).count()
-    statements = observed.count()
+    lake.spark.stop()
+    receipts = observed(root, period)
+    found = pairs(path)
+    planted = [pair for pair in pairs(f"{root}/{ANSWERS}") if pair[0] in receipts]
+    wrong = Counter(found) - Counter(planted) + (Counter(planted) - Counter(found))
     print(
-        f"  {statements:>9,} statements: {took:6.1f} s, {processor:6.1f} s of processors; "
-        f"{found.count():,} differences, {wrong} of them wrong",
+        f"  {len(receipts):>9,} statements: {took:6.1f} s, {processor:6.1f} s of processors; "
+        f"{len(found):,} differences, {wrong.total()} of them wrong",
         flush=True,
     )
-    lake.spark.stop()
-    return Reconciled(statements, took, processor, wrong == 0)
+    return Reconciled(len(receipts), took, processor, not wrong)
 
 
-def floor() -> Start:
+def observed(root: str, period: Period) -> set[str]:
+    """The receipts of the statements that were observed in a period."""
+    at = pc.field("observed_at")
+    within = (at >= period.start) & (at < period.end)
+    rows = dataset.dataset(f"{root}/{EventKind.OBSERVED}", format="parquet").to_table(["receipt"], filter=within)
+    return set(rows.column("receipt").to_pylist())
+
+
+def pairs(path: str) -> list[tuple[str, ...]]:
+    """The differences of Parquet below a path, each in the columns `SAME`."""
+    rows = dataset.dataset(path, PAIRS, format="parquet").to_table()
+    return list(zip(*(rows.column(name).to_pylist() for name in SAME), strict=True))
+
+
+def floor(size: int | None) -> Start:
+    """Of a session for so many bytes, by which the JVM's options are chosen; None leaves it those it has."""
     begun = time.perf_counter()
-    spark = session("bench", cores=CORES)
+    spark = session("bench", cores=CORES, size=size)
     spark.range(1).mapInArrow(_unchanged, "id long").collect()
     found = Start(time.perf_counter() - begun, processor_seconds())
     spark.stop()
@@ -278,10 +321,10 @@ def _unchanged(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
 
 
 def cold(root: str, period: Period, turns: int) -> Cold:
-    taken = [(on_cores(CORES, floor), on_cores(CORES, reconciled, root, period)) for _ in range(turns)]
-    floors, smalls = zip(*taken, strict=True)
+    taken = [(apart(floor, 0), apart(floor, None), apart(reconciled, root, period)) for _ in range(turns)]
+    floors, usual, smalls = zip(*taken, strict=True)
     started = [Start(small.seconds, small.processor) for small in smalls]
-    return Cold(_median(floors), _median(started), all(small.right for small in smalls))
+    return Cold(_median(floors), _median(usual), _median(started), all(small.right for small in smalls))
 
 
 def _median(starts: Sequence[Start]) -> Start:
@@ -302,62 +345,77 @@ def day_of(statements: int, rules: int) -> tuple[str, Plan]:
     return str(WHERE / f"{statements}-{rules}"), Plan(START, statements=statements, rules=rules, faults=SOME_OF_EACH)
 
 
+def large_day(statements: int, rules: int) -> str:
+    """The root of the lake."""
+    small, plan = day_of(statements // TOWNS, rules // TOWNS)
+    root, _ = day_of(statements, rules)
+    apart(generated, small, plan)
+    with timed(f"make {TOWNS} towns of it"):
+        apart(build, small, root, plan, TOWNS, CORES)
+    shutil.rmtree(small)
+    return root
+
+
 def measure(wanted: argparse.Namespace) -> Measured:
     fewest = min(wanted.rules)
-    root, plan = day_of(wanted.statements, fewest)
-    on_cores(CORES, generated, root, plan)
+    root = large_day(wanted.statements, fewest)
     print("periods of that day", flush=True)
-    by_statements = [on_cores(CORES, reconciled, root, last_hours(hours)) for hours in wanted.hours]
-    stages: dict[int, StageTimes] = {}
-    for cores in (1, CORES):
-        print(f"the verify stage on {cores} core{'s' * (cores > 1)}", flush=True)
-        stages[cores] = verify_stages(root, cores, wanted.turns)
+    taken = [(apart(verify_alone, root), apart(reconciled, root, last_hours(hours))) for hours in wanted.hours]
+    bare, by_statements = zip(*taken, strict=True)
+    print("the verify stage", flush=True)
+    stage = verify_stages(root, wanted.turns)
     by_rules = {fewest: by_statements[0]}
     for hour, (before, after) in enumerate(pairwise(sorted(wanted.rules))):
-        on_cores(CORES, extended, root, before, after, START - 3 * DAY_MS - hour * HOUR_MS)
-        by_rules[after] = on_cores(CORES, reconciled, root, last_hours(wanted.hours[0]))
+        apart(extended, root, before, after, START - 3 * DAY_MS - hour * HOUR_MS)
+        by_rules[after] = apart(reconciled, root, last_hours(wanted.hours[0]))
     shutil.rmtree(root)
     print("a small day, cold, and the floor", flush=True)
     root, plan = day_of(SMALL, SMALL)
-    on_cores(CORES, generated, root, plan)
-    return Measured(by_statements, by_rules, stages, cold(root, plan.period, wanted.turns))
+    apart(generated, root, plan)
+    return Measured(by_statements, bare, by_rules, stage, cold(root, plan.period, wanted.turns))
+
+
+def margin(measured: Measured) -> Figure:
+    slope, _ = line(measured.by_statements)
+    bare = median(measured.bare)
+    return Figure(
+        "reconcile: a further statement, beside bare `sr25519.verify`", 1e6 * slope, 1e6 * bare, bare / slope, "µs of processors"
+    )  # fmt: skip
 
 
 def figures(measured: Measured) -> list[Figure]:
-    one, two = measured.stages[1], measured.stages[CORES]
-    slope, constant = line(measured.by_statements)
-    floor, small = measured.cold.floor, measured.cold.small
-    over = small.processor - floor.processor
+    stage, (floor, usual, small, _) = measured.stage, measured.cold
     growth = [
         Figure.alone(
             f"reconcile {found.statements:,} statements with {rules:,} rules", found.processor, "s of processors"
         )
         for rules, found in measured.by_rules.items()
     ]
+    day = f"a day of {SMALL:,} statements, cold"
     return [
-        Figure("reconcile: a further statement, beside bare `sr25519.verify`", 1e6 * slope, 1e6 * two.processor, two.processor / slope, "µs of processors"),
-        Figure.alone("reconcile: constant", constant, "s of processors"),
+        margin(measured),
+        Figure.alone("reconcile: constant", line(measured.by_statements)[1], "s of processors"),
         *growth,
-        Figure("verify stage on two cores, beside bare `sr25519.verify`", 1e6 * two.stage, 1e6 * two.bare, two.ratio, "µs"),
-        Figure("verify stage on one core, beside bare `sr25519.verify`", 1e6 * one.stage, 1e6 * one.bare, one.ratio, "µs"),
-        Figure.alone("verify stage: two cores, times one", one.stage / two.stage, "times"),
-        Figure.alone(f"a day of {SMALL:,} statements, cold", small.seconds, "s"),
-        Figure.alone("its floor: a session with one Python stage", floor.seconds, "s"),
-        Figure.alone("what the small day takes over the floor", small.seconds - floor.seconds, "s"),
-        Figure.alone("what the small day takes of processors over the floor", over, "s of processors"),
+        Figure("verify stage on two cores, beside bare `sr25519.verify`", 1e6 * stage.stage, 1e6 * stage.bare, stage.ratio, "µs"),
+        Figure.alone(day, small.seconds, "s"),
+        Figure.alone(day, small.processor, "s of processors"),
+        Figure.alone("its floor: a session with one Python stage, the JVM's options the same", floor.processor, "s of processors"),
+        Figure.alone("a floor with the JVM's own options", usual.processor, "s of processors"),
+        Figure.alone("what the small day takes over its floor", small.processor - floor.processor, "s of processors"),
     ]  # fmt: skip
 
 
-def write(measured: Measured, found: Sequence[Figure]) -> None:
+def write(measured: Measured, found: Sequence[Figure], how: str) -> None:
     points = {
         "statements": [(point.statements, point.processor) for point in measured.by_statements],
         "rules": [(rules, point.processor) for rules, point in measured.by_rules.items()],
         "ruled": measured.by_statements[0].statements,
         "line": line(measured.by_statements),
-        "bare": measured.stages[CORES].processor,
+        "bare": median(measured.bare),
     }
     PLOTTED.write_text(json.dumps(points, indent=2) + "\n")
-    PAGE.write_text(inserted(PAGE.read_text(), table(found)))
+    page = inserted(PAGE.read_text(), table(found))
+    PAGE.write_text(re.sub(r"(?m)^Measured on .*$", how, page))
 
 
 def main() -> int:
@@ -369,19 +427,33 @@ def main() -> int:
     parser.add_argument("--try", dest="trial", action="store_true", help="write nothing into docs")
     wanted = parser.parse_args()
     shutil.rmtree(WHERE, ignore_errors=True)
-    begun = time.perf_counter()
+    begun, how = time.perf_counter(), circumstances()
     measured = measure(wanted)
     found = figures(measured)
     report(found)
     if not wanted.trial:
-        write(measured, found)
+        write(measured, found, how)
     judged = (*measured.by_statements, *measured.by_rules.values())
     right = all(each.right for each in judged) and measured.cold.right
+    processor = (Spent.seconds + processor_seconds()) / 60
+    print(f"planted faults and nothing else: {'yes' if right else 'NO'}")
+    print(f"bench-pipeline: {'; '.join(map(str, found))}")
     print(
-        f"bench-pipeline: {'; '.join(map(str, found))}; planted faults and nothing else: {'yes' if right else 'NO'}; "
-        f"{time.perf_counter() - begun:.0f} s in all"
+        f"slope: {margin(measured)}; bare before each period: {', '.join(f'{1e6 * one:.1f}' for one in measured.bare)} µs"
+    )
+    print(
+        f"constant: {line(measured.by_statements)[1]:.1f} s of processors; "
+        f"in all {time.perf_counter() - begun:.0f} s, {processor:.1f} minutes of processors"
     )
     return 0 if right else 1
+
+
+def circumstances() -> str:
+    """The machine, and what else it was doing when the bench began."""
+    return (
+        f"Measured on {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} processors ({platform.machine()}) "
+        f"with {os.getloadavg()[0]:.1f} processes to run besides."
+    )
 
 
 if __name__ == "__main__":

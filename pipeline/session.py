@@ -8,6 +8,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from pipeline.class_archive import archive_options
+
+LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
 COMMON = {
     "spark.sql.session.timeZone": "UTC",
     # `generate` replaces the hours of the stream that it writes, and no others.
@@ -25,9 +28,9 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "4g",
-    "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
     # By TCP, each task's first bytes wait 40 ms for an acknowledgement that is sent late.
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "pipeline.daemon",
     # To begin a task has its price too: it should verify for a second or more after that, and yet there should be
     # enough tasks for all cores to end together. Opening a local file costs next to nothing.
     "spark.sql.files.maxPartitionBytes": str(16 << 20),
@@ -68,7 +71,8 @@ def session(
         builder = builder.master(f"local[{cores or '*'}]")
         partitions = shuffles or 2 * (cores or os.cpu_count() or 1)
         brief = {"spark.driver.extraJavaOptions": BRIEF} if size is not None and size <= FEW_BYTES else {}
-        settings = LOCAL | brief | {"spark.sql.shuffle.partitions": str(partitions)} | settings
+        options = {"spark.driver.defaultJavaOptions": f"{LOGGING} {archive_options()}".strip()}
+        settings = LOCAL | options | brief | {"spark.sql.shuffle.partitions": str(partitions)} | settings
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

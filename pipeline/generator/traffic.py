@@ -136,12 +136,12 @@ def _earlier(spark: SparkSession, plan: Plan) -> DataFrame:
 def _sign_batches(batches: Iterable[pa.RecordBatch], names: Sequence[str], seed: int) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         drafted = zip(*(batch.column(name).to_pylist() for name in Draft._fields), strict=True)
-        made = zip(*(_made(Draft(*draft), seed) for draft in drafted), strict=True)
+        made = zip(*(signed_draft(Draft(*draft), seed) for draft in drafted), strict=True)
         columns = map(pa.array, made, _SIGNED.types)
         yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in names), *columns], [*names, *_SIGNED.names])
 
 
-def _made(draft: Draft, seed: int) -> tuple[bytes, bytes, bytes | None]:
+def signed_draft(draft: Draft, seed: int) -> tuple[bytes, bytes, bytes | None]:
     """`raw, envelope_id, sender`."""
     statement = _statement(draft, keypair(seed, draft.author))
     return statement.encoded + b"!" * (draft.kind == "malformed"), statement.hash, statement.signer

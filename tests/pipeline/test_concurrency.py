@@ -24,6 +24,8 @@ from tests.pipeline.conftest import DAY, NOW, START, copied
 from tests.pipeline.test_lake import ARRIVED, EVENTS, arrive, lines_of
 
 EVERYTHING = Period(START - 3 * DAY, NOW)
+MOST_COMMITS = 6
+"""Beside one judgement: enough for each of its stages to meet one."""
 
 
 def at_once(*jobs: Callable[[], object]) -> list[object]:
@@ -114,7 +116,7 @@ def test_compact_reconcile_and_replay_run_at_once_and_find_what_each_would_alone
 
     def keep_compacting() -> int:
         commits = 0
-        while not stop.is_set():
+        while commits < MOST_COMMITS and not stop.is_set():
             arrive_again(lake, commits)
             compact(EventLake(day.spark, root), EVERYTHING, NOW)
             commits += 1
