@@ -195,8 +195,10 @@ release: setup ## Tag this commit as the version in pyproject.toml, once all tha
 
 # ---- check --------------------------------------------------------------------------------------------------
 
+# All that the parts need is fetched first, side by side, for most of it waits for a network or a disk.
 .PHONY: test
-test: setup lint ## The whole gate: lint, types, unit, property, pipeline and system tests
+test: ## The whole gate: lint, types, unit, property, pipeline and system tests
+	@$(MAKE) --jobs=4 setup .venv-pipeline/.ready .tools/chromium podman lint
 	@$(MAKE) --jobs=2 test-live types test-pipeline
 
 # Types, and then Spark's tests, run beside the system tests, which wait for the emulator a good deal.

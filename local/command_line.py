@@ -10,7 +10,7 @@ from typing import Any
 
 from local.emulator import Emulator
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 
 def operate(emulator: Emulator, *words: str) -> Mapping[str, Any]:

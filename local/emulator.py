@@ -36,11 +36,11 @@ REGION = "us-east-1"
 ASSETS = "assets"
 ASSEMBLY = "cdk.out"
 LIVE_STACK = f"{EMULATOR.prefix}stack"
-START_S = 120
+START_S = 300
 GRACE_S = 3
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own, which no other user gets at
 SCRATCH_BYTES = 4 << 30
-CDK_S = 600
+CDK_S = 1200
 
 
 class EmulatorError(Exception):

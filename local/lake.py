@@ -39,6 +39,11 @@ class LocalLake:
             yield list(self._events.values())
             await asyncio.sleep(_POLL)
 
+    def files(self) -> int:
+        """How many the stack has written."""
+        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=EVENTS_PREFIX)
+        return sum(page["KeyCount"] for page in pages)
+
     def _read_new(self) -> None:
         for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=EVENTS_PREFIX):
             for found in page.get("Contents", []):

@@ -15,6 +15,7 @@ from local.system import System
 PIPELINE = ROOT / ".venv-pipeline" / "bin" / "clarion-pipeline"
 QUIET_S, LONGEST_S = 10, 300
 """The live system is idle once no queue holds a message and the lake has grown no more for so long."""
+POLL_S = 1
 NEVER_EMPTY = ("-dead", "-held", "cleanup")
 """Endings of the queues that may hold a message: dead letters, those held for an app, and those without events."""
 _SHORT_LIVED = (
@@ -56,8 +57,9 @@ class LakeCopy:
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="events/"):
             for found in page.get("Contents", []):
                 target = self.root / found["Key"]
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(s3.get_object(Bucket=bucket, Key=found["Key"])["Body"].read())
+                if not target.exists():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(s3.get_object(Bucket=bucket, Key=found["Key"])["Body"].read())
 
 
 async def healthy(lake: LakeCopy, begun: str, ended: str) -> Counts:
@@ -72,15 +74,14 @@ async def healthy(lake: LakeCopy, begun: str, ended: str) -> Counts:
 
 
 async def _idle(system: System) -> None:
+    """Raises `TimeoutError` if it does not become so."""
     known, since = -1, time.monotonic()
-    async for events in system.lake.growing(LONGEST_S):
-        if len(events) != known:
-            known, since = len(events), time.monotonic()
-        elif time.monotonic() - since > QUIET_S:
-            if not await asyncio.to_thread(_in_flight, system):
-                return
-            since = time.monotonic()
-    raise TimeoutError("the live system does not become idle")
+    async with asyncio.timeout(LONGEST_S):
+        while time.monotonic() - since <= QUIET_S or await asyncio.to_thread(_in_flight, system):
+            files = await asyncio.to_thread(system.lake.files)
+            if files != known:
+                known, since = files, time.monotonic()
+            await asyncio.sleep(POLL_S)
 
 
 def _in_flight(system: System) -> bool:

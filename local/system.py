@@ -49,7 +49,7 @@ from local.webhook import Webhook
 from local.webpush import PushService
 from local.xmtp_node import XmtpNetwork
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds until something that should happen is given up on: on a busy machine a Lambda's first start takes 30."""
 HELD_QUEUES = tuple(f"{channel}-held" for channel, spec in CHANNELS.items() if spec.has_held_queue)
 COMMAND_QUEUES = {name: f"{name}-commands" for name in EMULATOR.networks if network(name).needs.commands}

@@ -28,7 +28,7 @@ SERVICES = ("cloudformation", "dynamodb", "s3", "secretsmanager")
 """Their descriptions are read before the first command."""
 DATA_PATH = "AWS_DATA_PATH"
 """The command line sets this variable when it is imported."""
-START_S = 120
+START_S = 300
 GRACE_S = 3
 CLIENT = """\
 #!{python} -IS

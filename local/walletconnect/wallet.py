@@ -30,7 +30,7 @@ from local.walletconnect.dapp import Dapp
 from local.walletconnect.identity import UnexpectedClaims, WalletIdentity, token_hash
 from local.walletconnect.socket import RelaySocket, background_tasks, connected
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 
 class WalletRefusal(Exception):  # noqa: N818 - what the server answered

@@ -10,7 +10,7 @@ from subprocess import DEVNULL, PIPE
 
 import pytest
 
-from local.emulator import Emulator
+from local.emulator import MINISTACK, Emulator
 
 pytestmark = pytest.mark.system
 PATIENCE_S = 60
@@ -22,6 +22,21 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the
 with started("test-leash") as emulator:
     print(emulator.port, flush=True)
     signal.pause()
+"""
+UNPACK = """
+import os, sys, tempfile, zipfile
+from pathlib import Path
+from recorded_emulator import UnpackedOnce
+folder = Path(tempfile.tempdir)
+for layer in "first", "second":
+    with zipfile.ZipFile(folder / f"{layer}.zip", "w") as archive:
+        archive.writestr("python/package/module.py", layer)
+for name, layer in ("a", "first"), ("b", "first"), ("c", "second"):
+    (folder / name).mkdir()
+    with UnpackedOnce(folder / f"{layer}.zip") as archive:
+        archive.extractall(folder / name)
+modules = [folder / name / "python" / "package" / "module.py" for name in "abc"]
+print([module.read_text() for module in modules], *(os.path.samefile(modules[0], other) for other in modules[1:]))
 """
 
 
@@ -39,3 +54,10 @@ def test_the_emulator_dies_with_the_program_that_started_it(number: signal.Signa
     while emulator.answers():
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_functions_with_the_same_layer_share_its_files(tmp_path: Path) -> None:
+    program = f"import tempfile; tempfile.tempdir = {str(tmp_path)!r}" + UNPACK
+    python, script = MINISTACK
+    unpacked = subprocess.run([python, "-c", program], cwd=script.parent, capture_output=True, text=True, check=False)
+    assert unpacked.stdout == "['first', 'first', 'second'] True False\n", unpacked.stderr

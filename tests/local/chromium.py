@@ -20,7 +20,7 @@ from local.leash import leashed
 ROOT = Path(__file__).parents[2]
 BINARY = ROOT / ".tools" / "chromium"
 """Where `make .tools/chromium` puts it, as the gate does."""
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds until what should happen is given up on: on a busy machine a browser starts slowly."""
 
 _FLAGS = (

