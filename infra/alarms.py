@@ -19,6 +19,7 @@ from infra.metrics import (
     SAMPLES,
     SUM,
     counted,
+    delivered_pushes,
     of_all_functions,
     of_api,
     of_function,
@@ -287,7 +288,7 @@ def writes_per_push(environment: EnvironmentConfig) -> cloudwatch.MathExpression
         table: of_table(f"{environment.prefix}{table}", "ConsumedWriteCapacityUnits")
         for table in ("push_records", "rate_limits")
     }
-    delivered = counted(environment.stage, "dispatch", decided(PushDecision.DELIVERED))
+    delivered = delivered_pushes(environment.stage)
     writes = " + ".join(f"FILL({name}, 0)" for name in used)
     pushes = "FILL(delivered, 0)"
     return cloudwatch.MathExpression(

@@ -96,7 +96,8 @@ def _record(report: BatchReport, lost: int, metrics: EphemeralMetrics) -> None:
         metrics.add_metric(Metric.OWN_PUSHES_DELIVERED, MetricUnit.Count, report.own_delivered)
     if report.token_faults:
         metrics.add_metric(Metric.TOKEN_FAULTS, MetricUnit.Count, report.token_faults)
-    apart = Counter({PushDecision.DELIVERED: report.own_delivered, PushDecision.REFUSED: report.token_faults})
+    delivered = report.decisions[PushDecision.DELIVERED]  # counted by the latencies, or as own
+    apart = Counter({PushDecision.DELIVERED: delivered, PushDecision.REFUSED: report.token_faults})
     for decision, count in (report.decisions - apart).items():
         metrics.add_metric(decided(decision), MetricUnit.Count, count)
     for latency in report.latencies:
