@@ -11,7 +11,7 @@ MOTOS = Statistics.get_statistics_for_type
 
 def install() -> None:
     """For all of the process."""
-    Statistics.get_statistics_for_type = _statistic  # type: ignore[method-assign]
+    Statistics.get_statistics_for_type = _statistic  # type: ignore[assignment, method-assign]
 
 
 def _statistic(statistics: Statistics, name: str) -> SupportsFloat | None:

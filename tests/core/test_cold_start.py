@@ -9,7 +9,7 @@ def test_nothing_is_collected_while_a_function_starts_and_all_it_made_is_set_apa
     try:
         with without_collection():
             assert not gc.isenabled()
-            kept = [[] for _ in range(1_000)]
+            kept: list[list[int]] = [[] for _ in range(1_000)]
         assert gc.isenabled()
         assert gc.get_freeze_count() >= before + len(kept)
     finally:
