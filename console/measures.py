@@ -80,7 +80,7 @@ class Series(NamedTuple):
 
 def measure(cloudwatch: "CloudWatchClient", here: "Deployment", minutes: int) -> Measures:
     names = dict.fromkeys([*FUNNEL.values(), *(name for words in DECISIONS.values() for name in words.values())])
-    counts = {name: _counted(here, _COMPONENTS[name.partition("_")[0]], name, "Sum") for name in names}
+    counts = {name: _count_of(here, name) for name in names}
     latency = {statistic: _counted(here, "dispatch", Metric.LATENCY, statistic) for statistic in ("p50", "p99")}
     over_all = _values(cloudwatch, counts | latency, minutes, period=60 * minutes)
     gauges = {str(name): _counted(here, "ingest", name, "Maximum") for name in GAUGES}
@@ -105,8 +105,8 @@ def history(cloudwatch: "CloudWatchClient", here: "Deployment", minutes: int) ->
     """What came in, what went out, and how long it took, in each of the last so many minutes."""
     received, delivered = Metric.ENVELOPES_RECEIVED.value, decided(PushDecision.DELIVERED)
     series = {
-        "received": _counted(here, _COMPONENTS[received.partition("_")[0]], received, "Sum"),
-        "delivered": _counted(here, _COMPONENTS[delivered.partition("_")[0]], delivered, "Sum"),
+        "received": _count_of(here, received),
+        "delivered": _count_of(here, delivered),
         **{statistic: _counted(here, "dispatch", Metric.LATENCY, statistic) for statistic in ("p50", "p99")},
     }
     end = _next_minute()
@@ -126,6 +126,13 @@ def history(cloudwatch: "CloudWatchClient", here: "Deployment", minutes: int) ->
 
 def _next_minute() -> datetime:
     return datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
+
+
+def _count_of(here: "Deployment", name: str) -> Series:
+    """What was delivered is counted by its latencies."""
+    if name == decided(PushDecision.DELIVERED):
+        return _counted(here, "dispatch", Metric.LATENCY, "SampleCount")
+    return _counted(here, _COMPONENTS[name.partition("_")[0]], name, "Sum")
 
 
 def _counted(here: "Deployment", component: str, name: str, statistic: str, network: str | None = None) -> Series:

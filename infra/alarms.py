@@ -19,6 +19,7 @@ from infra.metrics import (
     SAMPLES,
     SUM,
     counted,
+    delivered_pushes,
     of_all_functions,
     of_api,
     of_function,
@@ -291,8 +292,9 @@ def writes_per_push(environment: EnvironmentConfig) -> cloudwatch.MathExpression
         table: of_table(f"{environment.prefix}{table}", "ConsumedWriteCapacityUnits")
         for table in ("push_records", "rate_limits", *newest)
     }
-    reached = [PushDecision.DELIVERED, *([PushDecision.COALESCED] if newest else [])]
-    pushed = {str(one): counted(environment.stage, "dispatch", decided(one)) for one in reached}
+    pushed = {"delivered": delivered_pushes(environment.stage)}
+    if newest:
+        pushed["coalesced"] = counted(environment.stage, "dispatch", decided(PushDecision.COALESCED))
     writes, pushes = (" + ".join(f"FILL({name}, 0)" for name in names) for names in (used, pushed))
     return cloudwatch.MathExpression(
         expression=f"({writes}) / IF({pushes} > {QUIET}, {pushes}, {QUIET})",

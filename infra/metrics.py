@@ -3,7 +3,7 @@
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from clarion.metrics import NAMESPACE, dimensions
+from clarion.metrics import NAMESPACE, Metric, dimensions
 
 SUM, MINIMUM, MAXIMUM, SAMPLES, P99 = "Sum", "Minimum", "Maximum", "SampleCount", "p99"
 
@@ -13,6 +13,10 @@ def counted(
 ) -> cloudwatch.Metric:
     """What a component of one deployment counts itself; names are in `clarion.metrics`."""
     return _metric(NAMESPACE, name, dimensions(service, stage, network), statistic, minutes)
+
+
+def delivered_pushes(stage: str) -> cloudwatch.Metric:
+    return counted(stage, "dispatch", Metric.LATENCY, statistic=SAMPLES).with_(label="delivered")
 
 
 def of_queue(queue: str, name: str, *, statistic: str = MAXIMUM, minutes: int = 1) -> cloudwatch.Metric:

@@ -17,13 +17,24 @@ from clarion.metrics import Decision, Metric, decided
 from clarion.networks import SIMPLEX, network
 from infra.alarms import AlarmSpec, alarm_specs, writes_per_push
 from infra.config import EnvironmentConfig
-from infra.metrics import MAXIMUM, MINIMUM, P99, SUM, counted, of_all_functions, of_api, of_queue, of_stream
+from infra.metrics import (
+    MAXIMUM,
+    MINIMUM,
+    P99,
+    SUM,
+    counted,
+    delivered_pushes,
+    of_all_functions,
+    of_api,
+    of_queue,
+    of_stream,
+)
 from infra.permissions import for_alarms
 
 RUNBOOK = "docs/operations.md"
 HALF, WHOLE = 12, 24
-_ELSEWHERE = {PushDecision.RECEIVED, PushDecision.COALESCED}
-"""The receiver's word, and what no push was sent for: the dashboard has no more metrics than are free."""
+_ELSEWHERE = {PushDecision.DELIVERED, PushDecision.RECEIVED, PushDecision.COALESCED}
+"""Counted by latencies; the receiver's word; what no push was sent for: the dashboard has no more metrics than are free."""
 _OF_DISPATCH = [decision for decision in PushDecision if decision not in _ELSEWHERE]
 ALARMS_OF_A_WIDGET = 100
 """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html"""
@@ -98,7 +109,7 @@ class Dashboard(Construct):
                 [_envelopes(environment), _ingest(environment)],
                 [
                     _decisions(environment, "Notifications", "match", *NotificationDecision),
-                    _decisions(environment, "Pushes", "dispatch", *_OF_DISPATCH),
+                    _pushes(environment),
                 ],
                 [_queues(environment), _latency(environment)],
                 [_schedule(environment), _lake(environment)],
@@ -119,9 +130,9 @@ def _funnel(environment: EnvironmentConfig) -> cloudwatch.IWidget:
         Metric.ENVELOPES_FORWARDED: "ingest",
         decided(EnvelopeDecision.MATCHED): "match",
         decided(NotificationDecision.QUEUED): "match",
-        decided(PushDecision.DELIVERED): "dispatch",
     }
     metrics = [counted(environment.stage, component, name) for name, component in steps.items()]
+    metrics.append(delivered_pushes(environment.stage))
     return cloudwatch.SingleValueWidget(
         title="From envelopes to pushes", metrics=list(metrics), set_period_to_time_range=True, width=WHOLE, height=4
     )
@@ -131,6 +142,11 @@ def _decisions(
     environment: EnvironmentConfig, title: str, component: str, *decisions: Decision
 ) -> cloudwatch.GraphWidget:
     return _graph(title, *(counted(environment.stage, component, decided(decision)) for decision in decisions))
+
+
+def _pushes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
+    others = (counted(environment.stage, "dispatch", decided(decision)) for decision in _OF_DISPATCH)
+    return _graph("Pushes", delivered_pushes(environment.stage), *others)
 
 
 def _envelopes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:

@@ -2,13 +2,16 @@
 
 from typing import Any
 
-import boto3
-from aws_lambda_powertools.utilities.typing import LambdaContext
+from clarion.cold_start import without_collection
 
-from api.authorization import Authorizer
-from api.settings import AuthorizerSettings
+with without_collection():
+    import boto3
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
-AUTHORIZER = Authorizer(AuthorizerSettings.from_environment(), boto3.client("secretsmanager"))
+    from api.authorization import Authorizer
+    from api.settings import AuthorizerSettings
+
+    AUTHORIZER = Authorizer(AuthorizerSettings.from_environment(), boto3.client("secretsmanager"))
 
 
 def handler(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:

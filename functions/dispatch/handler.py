@@ -5,26 +5,29 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from botocore.config import Config
-from botocore.session import Session
+from clarion.cold_start import without_collection
 
-from clarion import aws, tables
-from clarion.channels import CHANNELS, Provider
-from clarion.cleanup import CleanupQueue
-from clarion.decisions import Environment, PushDecision
-from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
-from clarion.metrics import Metric, decided, flush, metrics_of
-from clarion.providers.apps import Apps, apns_apps, fcm_apps
-from clarion.providers.transport import Transport
-from clarion.providers.webhook import webhook_apps
-from clarion.providers.webpush import WebPushApps
-from clarion.providers.webpush_address import PUSH_SERVICES
-from clarion.secrets import Secret, SharedSecret
-from dispatch.batch import BatchReport, Dispatcher
-from dispatch.queue import Delivery, PushQueue
-from dispatch.settings import DispatchSettings
+with without_collection():
+    from aws_lambda_powertools import Logger
+    from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+    from botocore.config import Config
+    from botocore.session import Session
+
+    from clarion import aws, tables
+    from clarion.channels import CHANNELS, Provider
+    from clarion.cleanup import CleanupQueue
+    from clarion.decisions import Environment, PushDecision
+    from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+    from clarion.metrics import Metric, decided, flush, metrics_of
+    from clarion.providers.apps import Apps, apns_apps, fcm_apps
+    from clarion.providers.transport import Transport
+    from clarion.providers.webhook import webhook_apps
+    from clarion.providers.webpush import WebPushApps
+    from clarion.providers.webpush_address import PUSH_SERVICES
+    from clarion.secrets import Secret, SharedSecret
+    from dispatch.batch import BatchReport, Dispatcher
+    from dispatch.queue import Delivery, PushQueue
+    from dispatch.settings import DispatchSettings
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -43,6 +46,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, list[dict[str,
 
 
 @cache
+@without_collection()
 def _worker() -> tuple[Dispatcher, EphemeralMetrics]:
     settings = DispatchSettings.from_environment()
     connection = tables.bind(settings.table_prefix)
@@ -92,7 +96,8 @@ def _record(report: BatchReport, lost: int, metrics: EphemeralMetrics) -> None:
         metrics.add_metric(Metric.OWN_PUSHES_DELIVERED, MetricUnit.Count, report.own_delivered)
     if report.token_faults:
         metrics.add_metric(Metric.TOKEN_FAULTS, MetricUnit.Count, report.token_faults)
-    apart = Counter({PushDecision.DELIVERED: report.own_delivered, PushDecision.REFUSED: report.token_faults})
+    delivered = report.decisions[PushDecision.DELIVERED]  # counted by the latencies, or as own
+    apart = Counter({PushDecision.DELIVERED: delivered, PushDecision.REFUSED: report.token_faults})
     for decision, count in (report.decisions - apart).items():
         metrics.add_metric(decided(decision), MetricUnit.Count, count)
     for latency in report.latencies:

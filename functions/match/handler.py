@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from match.settings import MatchSettings
-from match.worker import MatchClients, MatchWorker
+from clarion.cold_start import without_collection
+
+with without_collection():
+    from match.settings import MatchSettings
+    from match.worker import MatchClients, MatchWorker
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -18,6 +21,7 @@ def handler(event: Mapping[str, Any], context: "LambdaContext") -> dict[str, lis
 
 
 @cache
+@without_collection()
 def _worker() -> MatchWorker:
     settings = MatchSettings.from_environment()
     return MatchWorker.open(settings, MatchClients.make(settings.table_prefix))

@@ -14,9 +14,11 @@ from console import cli, explain
 from local import keys, tls
 from local.apns import Apns
 from local.fcm import Fcm
+from tests import moto_percentiles
 from tests.console.account import REGION, Account, Clarion, CloudFormation, Ended, MoveTasks, Quotas
 from tests.standins import running
 
+moto_percentiles.install()
 BUNDLE_ID = "io.pcf.polkadotapp"
 
 

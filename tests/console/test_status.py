@@ -26,11 +26,12 @@ def measure(account: Account, name: str, component: str, *values: float) -> None
 def test_the_funnel_is_that_of_the_dashboard(account: Account) -> None:
     measure(account, "envelopes_received", "ingest", 60, 40)
     measure(account, "envelope_matched", "match", 7)
-    measure(account, "push_delivered", "dispatch", 5)
+    measure(account, "latency", "dispatch", 90, 80, 120, 95, 100)
 
     found = look(account.here, 60)
 
     assert found.measures.counts == {"envelopes_received": 100, "envelope_matched": 7, "push_delivered": 5}
+    assert found.measures.latency == {"p50": 95, "p99": 120}
 
 
 def test_gauges_are_the_latest(account: Account) -> None:

@@ -93,3 +93,23 @@ def test_the_requests_of_a_session_s_clients_are_posts_to_the_root_with_a_short_
         # Powertools, where it is imported, adds its own name.
         assert one.headers["User-Agent"].decode().startswith(session.user_agent())
         assert f"/{REGION}/{service}/aws4_request" in one.headers["Authorization"].decode()
+
+
+def signer(client: Any) -> Any:
+    """Nothing public says how a client signs."""
+    return client._request_signer
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "mx-central-1", "cn-north-1", "us-gov-west-1"])
+@pytest.mark.parametrize("service", [*JSON_SERVICES, "s3", "secretsmanager", "dynamodbstreams", "kms"])
+def test_a_client_asks_where_and_signs_how_the_sdk_would_with_all_its_endpoints(
+    session: Session, service: str, region: str
+) -> None:
+    bare = get_session()
+    bare.set_credentials("an-access-key", "a-secret")
+    ours, theirs = session.create_client(service, region), bare.create_client(service, region)
+
+    assert ours.meta.endpoint_url == theirs.meta.endpoint_url
+    assert ours.meta.partition == theirs.meta.partition
+    signed = [(one.region_name, one.signing_name, one.signature_version) for one in map(signer, (ours, theirs))]
+    assert signed[0] == signed[1]

@@ -299,7 +299,7 @@ def test_the_dashboard_shows_every_alarm_and_the_funnel_from_envelopes_to_delive
         ("ingest", "envelopes_forwarded"),
         ("match", "envelope_matched"),
         ("match", "notification_queued"),
-        ("dispatch", "push_delivered"),
+        ("dispatch", "latency"),
     ]
 
 

@@ -20,12 +20,14 @@ class Metric(StrEnum):
     """What is measured besides decisions."""
 
     OWN_PUSHES_DELIVERED = "own_pushes_delivered"
-    """Codes and wake-ups that a provider took: they are not among `push_delivered`."""
+    """Codes and wake-ups that a provider took: `latency` has none of them."""
     TOKEN_FAULTS = "token_faults"  # noqa: S105 - a name, not a secret
     """Pushes that were given up for what may be their tokens' own fault: they are not among `push_refused`, since any
     client can have as many."""
     EVENTS_LOST = "events_lost"
     LATENCY = "latency"
+    """Of each push that a provider took, but for Clarion's own, in milliseconds. So its samples are how many were delivered:
+    nothing else counts them."""
     KEYS_UNAVAILABLE = "keys_unavailable"
     """Callers that could not be authenticated, because an issuer's keys could not be fetched."""
     REQUESTS_FAILED = "requests_failed"

@@ -28,7 +28,7 @@ class MaskedCode(BaseModel):
     So a message that is kept, as among the dead letters, says nothing of the code.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(defer_build=True, frozen=True)
 
     masked: str = Field(repr=False)
 
@@ -36,7 +36,7 @@ class MaskedCode(BaseModel):
 class VerificationBody(BaseModel):
     """`code` is 32 random bytes in base64url without padding, which the app hands back."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(defer_build=True, frozen=True)
 
     code: str = Field(repr=False)
 
@@ -44,7 +44,7 @@ class VerificationBody(BaseModel):
 class WakeUpBody(BaseModel):
     """A wake-up has nothing to say."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(defer_build=True, frozen=True)
 
 
 BODIES: Mapping[Purpose, type[BaseModel]] = {Purpose.VERIFICATION: MaskedCode, Purpose.WAKE_UP: WakeUpBody}

@@ -42,7 +42,7 @@ PUSHES_PER_TOKEN_PER_MINUTE = 60
 class LimitSettings(BaseModel):
     """How many notifications a pair of sender and client gets in a window, and how long none after one too many."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     count: int = Field(gt=0)
     window_seconds: int = Field(gt=0)
@@ -56,7 +56,7 @@ class LimitSettings(BaseModel):
 class NodeBudget(BaseModel):
     """How much one node may show: bytes of an envelope, and of all in a second, on average."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     message_bytes: PositiveInt
     bytes_per_second: PositiveInt
@@ -68,7 +68,8 @@ class Settings(BaseModel):
     `stage` names the deployment; it is a dimension of every metric, for several may share an account.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    # A component reads its own: those that it builds upon are never built.
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", hide_input_in_errors=True)
 
     stage: str = EMULATED_STAGE
 
