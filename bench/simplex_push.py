@@ -24,7 +24,7 @@ from uuid import uuid4
 import boto3
 
 from bench.figures import Figure, report
-from bench.simplex_source import followed, row_of
+from bench.simplex_source import around, followed, row_of
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.networks import SIMPLEX, Rule
@@ -34,7 +34,7 @@ from clarion.networks.simplex.rules import key_of
 from clarion.networks.simplex.storage_key import StorageKey
 from clarion.tables import Subscription
 from ingest.delivery.outgoing import Outgoing
-from ingest.sources.simplex.bucket import watched
+from ingest.sources.simplex.rows import watched
 from tests.ingest.simplex.smp_server import SmpTestServer
 from tests.ledger.end_to_end import BATCH, STORAGE_TEXT, EndToEnd, deployed_stages, dispatch_batch
 from tests.ledger.simplex import create_items_table
@@ -107,7 +107,7 @@ async def play(stages: EndToEnd, folder: Path) -> dict[bytes, float]:
 
     async with SmpTestServer(folder) as server:
         rows = register(stages, server)
-        source = followed(rows[0], take)
+        source = followed(rows[0], around(take))
         for row in rows:
             source.add(cast("Any", watched(row)))
         following = asyncio.create_task(source.follow())

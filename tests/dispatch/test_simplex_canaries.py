@@ -23,10 +23,11 @@ from clarion.networks import SIMPLEX
 from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.envelope import encode
 from ingest.delivery.outgoing import Outgoing
+from tests.events import KeptEvents
 from tests.ledger.end_to_end import STORAGE_TEXT, EndToEnd, deployed_stages, dispatch_batch, loggers_to
 from tests.ledger.simplex import await_messages
 from tests.match.scene import PREFIX, lake_events
-from tests.simplex import SECRET, Agent, Clock, KeptEvents, Stage, deploy, queue
+from tests.simplex import SECRET, Agent, Clock, Stage, deploy, queue
 
 DEVICE = b"cafe0ca7a21e5" + b"0" * 50 + b"1"
 NOTIFIER_KEY = b"a notifier's key of thirty-two b"
