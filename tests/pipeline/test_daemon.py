@@ -30,7 +30,8 @@ def test_a_task_meets_all_of_its_input() -> None:
         outfile.write(infile.read())
         outfile.flush()
 
-    work_or_end(copy, io.BufferedReader(io.BytesIO(b"a task")), io.BufferedWriter(written))
+    outfile = io.BufferedWriter(written)
+    work_or_end(copy, io.BufferedReader(io.BytesIO(b"a task")), outfile)
     assert written.getvalue() == b"a task"
 
 
