@@ -51,6 +51,7 @@ from ingest.memory.standby import Standby
 from ingest.memory.unmatched import UnmatchedBuffer
 from ingest.sources.feed import Feed
 from ingest.sources.simplex.connector import Connector
+from ingest.sources.simplex.handshake import client_context
 from ingest.sources.simplex.places import Places
 from ingest.sources.simplex.queues import ServerQueues, WatchedQueue
 from ingest.sources.simplex.room import Room
@@ -59,7 +60,6 @@ from ingest.sources.simplex.server import FollowedServer, ServerSurroundings
 from ingest.sources.simplex.session import SmpTimes
 from ingest.sources.simplex.source import SOURCE_SPEC, opener
 from ingest.sources.simplex.statuses import StatusWriter
-from ingest.sources.simplex.tls import client_context
 from tests.ingest.simplex.smp_server import SmpTestServer
 
 if TYPE_CHECKING:

@@ -3,21 +3,23 @@
 import asyncio
 import logging
 import socket
-from asyncio.trsock import TransportSocket
 from collections.abc import Collection
 from contextlib import suppress
+from errno import EMFILE, ENFILE, ENOBUFS, ENOMEM, errorcode
+from typing import Never
 
 from clarion.metrics import Metric
+from clarion.tls_stream import TlsStream
 from ntf.bounds import TooManyError
 from ntf.session import AgentSession, Service
-from ntf.tls import READ_BYTES, TlsChannel
 
 log = logging.getLogger(__name__)
 
 BACKLOG = 1_024
+_EXHAUSTED = frozenset({EMFILE, ENFILE, ENOBUFS, ENOMEM})
+_ACCEPT_PAUSE = 1.0
+"""Seconds without new connections, where the machine has no room for one."""
 _CLOSE_SECONDS = 2.0
-_SENT_BYTES = 4_096
-"""Of what the socket has not taken yet: beyond it, a session waits."""
 _PROBE_SECONDS, _PROBES = 20, 3
 """Between two questions of TCP's, and how many go unanswered at most."""
 
@@ -26,7 +28,8 @@ class NtfServer:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._sessions: dict[AgentSession, asyncio.Task[object] | None] = {}
-        self._server: asyncio.Server | None = None
+        self._accepting: asyncio.Task[Never] | None = None
+        self._serving = set[asyncio.Task[None]]()
         self._ending = False
 
     @property
@@ -35,18 +38,22 @@ class NtfServer:
 
     @property
     def takes_connections(self) -> bool:
-        return self._server is not None and not self._ending
+        return self._accepting is not None and not self._ending
 
     async def listen(self, host: str, port: int) -> int:
         """The port."""
-        self._server = await asyncio.start_server(self._serve, host, port, backlog=BACKLOG, limit=READ_BYTES)
-        return int(self._server.sockets[0].getsockname()[1])
+        self._listening = socket.create_server((host, port), backlog=BACKLOG)
+        self._listening.setblocking(False)
+        self._accepting = asyncio.create_task(self._accept_forever(self._listening))
+        return int(self._listening.getsockname()[1])
 
     async def stop(self) -> None:
         """Take no more connections; answer what was read, and close those that there are."""
         self._ending = True
-        if self._server:
-            self._server.close()
+        if self._accepting:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
+            self._listening.close()
         for session in self._sessions:
             session.finish()
         left = [task for task in self._sessions.values() if task]
@@ -56,18 +63,31 @@ class NtfServer:
             for task in late:
                 task.cancel()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        loop, service = asyncio.get_running_loop(), self._service
-        peername = writer.get_extra_info("peername")
-        try:
-            with service.peers.connection(peername[0] if peername else "0.0.0.0", loop.time()) as peer:  # noqa: S104 - has gone
-                if self._ending:
-                    return
-                await self._follow(AgentSession(service, _channel(reader, writer, service), peer))
-        except TooManyError:
-            service.counts[Metric.NTF_CONNECTIONS_REFUSED] += 1
-        finally:
-            writer.transport.abort()
+    async def _accept_forever(self, listening: socket.socket) -> Never:
+        while True:
+            await asyncio.sleep(0)  # where there is always one more, sessions would have to wait for all of them
+            try:
+                connected, address = await asyncio.get_running_loop().sock_accept(listening)
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    log.warning("no connection taken", extra={"error": errorcode[error.errno]})
+                    await asyncio.sleep(_ACCEPT_PAUSE)
+                continue  # or the agent has left already
+            task = asyncio.create_task(self._serve(connected, address[0]))
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, connected: socket.socket, address: str) -> None:
+        service = self._service
+        with connected:
+            try:
+                with service.peers.connection(address, asyncio.get_running_loop().time()) as peer:
+                    if not self._ending:
+                        _set_options(connected, service.bounds.keepalive_seconds)
+                        stream = TlsStream(connected, service.context, server_side=True)
+                        await self._follow(AgentSession(service, stream, peer))
+            except TooManyError:
+                service.counts[Metric.NTF_CONNECTIONS_REFUSED] += 1
 
     async def _follow(self, session: AgentSession) -> None:
         self._sessions[session] = asyncio.current_task()
@@ -75,24 +95,18 @@ class NtfServer:
             await session.serve()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSE_SECONDS):
-                    await session.channel.close()
+                    await session.stream.end()
         finally:
             del self._sessions[session]
 
 
-def _channel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, service: Service) -> TlsChannel:
-    writer.transport.set_write_buffer_limits(high=_SENT_BYTES)
-    channel = TlsChannel(reader, writer, service.context)
-    _keep_alive(channel.socket, service.bounds.keepalive_seconds)
-    return channel
-
-
-def _keep_alive(connection: TransportSocket, seconds: int) -> None:
-    """Ask an agent that is quiet for so long whether it is there: one that has gone without a word ends sooner."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+def _set_options(connected: socket.socket, quiet_seconds: int) -> None:
+    """Answers leave at once. TCP asks an agent that is quiet for so long whether it is there: one that has gone ends sooner."""
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
-        (socket.TCP_KEEPIDLE, seconds),
+        (socket.TCP_KEEPIDLE, quiet_seconds),
         (socket.TCP_KEEPINTVL, _PROBE_SECONDS),
         (socket.TCP_KEEPCNT, _PROBES),
     ):
-        connection.setsockopt(socket.IPPROTO_TCP, name, value)
+        connected.setsockopt(socket.IPPROTO_TCP, name, value)

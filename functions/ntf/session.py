@@ -27,11 +27,12 @@ from clarion.networks.simplex.handshakes import (
 from clarion.networks.simplex.ntf import NtfSession, reply_blocks, requests
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.networks.simplex.signed_key import sign_key
+from clarion.tls_stream import TlsStream
 from ntf.block_replies import BlockReplies
 from ntf.bounds import Pace, Peer, Peers, TooManyError
 from ntf.counts import Counts
 from ntf.settings import NtfBounds
-from ntf.tls import ChannelClosedError, TlsChannel
+from ntf.tls import ALPN, accept
 from ntf.turns import Turns
 
 
@@ -54,7 +55,7 @@ class Service:
 @dataclass(slots=True, eq=False)
 class AgentSession:
     service: Service
-    channel: TlsChannel
+    stream: TlsStream
     peer: Peer
     _pace: Pace = field(init=False)
     _reading: asyncio.Timeout | None = None
@@ -84,28 +85,28 @@ class AgentSession:
             with self.service.peers.handshake(self.peer):
                 async with asyncio.timeout(self.service.bounds.handshake_seconds):
                     return await self._hello()
-        except (ChannelClosedError, MalformedSimplex, TimeoutError):
+        except (OSError, MalformedSimplex):  # `TimeoutError` among them
             self.service.counts[Metric.NTF_HANDSHAKES_FAILED] += 1
             return None
 
     async def _hello(self) -> NtfSession:
-        channel, identity = self.channel, self.service.identity
+        stream, identity = self.stream, self.service.identity
         async with self.service.turns.turn(self.peer, self.service.bounds.handshake_commands):
             pass  # what it costs is counted; the wait for the agent takes nobody else's turn
-        await channel.handshake()
-        versions = NTF_VERSIONS if channel.has_alpn else NTF_VERSIONS_WITHOUT_ALPN
-        session_id, key = channel.session_id, PrivateKey.generate()
-        await channel.write(ntf_server_hello(versions, session_id, sign_key(key.public_key, identity.leaf)))
-        version = agreed_version(await channel.read(NTF_BLOCK_BYTES), versions, identity.fingerprint)
+        await accept(stream)
+        versions = NTF_VERSIONS if stream.protocol == ALPN else NTF_VERSIONS_WITHOUT_ALPN
+        session_id, key = stream.session_id, PrivateKey.generate()
+        await stream.write(ntf_server_hello(versions, session_id, sign_key(key.public_key, identity.leaf)))
+        version = agreed_version(await stream.read(NTF_BLOCK_BYTES), versions, identity.fingerprint)
         return NtfSession(session_id, version, key, self.peer.name)
 
     async def _answer_all(self, session: NtfSession) -> None:
         try:
             while True:
-                block = await self._within(self._ends_at, self.channel.read(NTF_BLOCK_BYTES))
+                block = await self._within(self._ends_at, self.stream.read(NTF_BLOCK_BYTES))
                 await self._answer(block, session)
-        except (ChannelClosedError, TimeoutError):
-            pass  # the agent has left, sends nothing, or takes nothing
+        except OSError:
+            pass  # the agent has left; as a `TimeoutError`, it sends nothing or takes nothing
         except TooManyError:
             self.service.counts[Metric.NTF_CONNECTIONS_REFUSED] += 1
 
@@ -115,7 +116,7 @@ class AgentSession:
         async with service.turns.turn(self.peer, len(found)):
             replies = await service.replies.of(found, self.peer)
         async with asyncio.timeout(service.bounds.write_seconds):
-            await self.channel.write(b"".join(reply_blocks(replies, session)))
+            await self.stream.write(b"".join(reply_blocks(replies, session)))
 
     async def _within(self, ends_at: float, reading: Awaitable[bytes]) -> bytes:
         try:

@@ -204,7 +204,7 @@ async def test_an_agent_that_has_gone_without_a_word_is_asked_for_by_tcp(serve: 
     running = await serve(keepalive_seconds=77)
     await connect(running.port)
     (session,) = running.task.server.sessions
-    connection = session.channel.socket
+    connection = session.stream.socket
     assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
     assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 77
 

@@ -17,10 +17,9 @@ from clarion.networks.simplex.queues import queue_of
 from ingest.sources import SourceFault, SourceLost
 from ingest.sources.simplex import connector
 from ingest.sources.simplex.connector import Connector
-from ingest.sources.simplex.handshake import SmpConnection
+from ingest.sources.simplex.handshake import SmpConnection, client_context
 from ingest.sources.simplex.pace import ReadingPace
 from ingest.sources.simplex.session import SmpTimes
-from ingest.sources.simplex.tls import client_context
 from tests.ingest.conftest import ReceivedQueue, Run
 from tests.ingest.simplex.conftest import MakeSmpSettings, add_queue, becomes, encoded, forwards
 from tests.ingest.simplex.smp_server import Chain, SmpTestServer

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from clarion.networks.simplex.blocks import SMP_BLOCK_BYTES
-from ingest.sources.simplex.tls import TlsStream, client_context
+from clarion.tls_stream import TlsStream
+from ingest.sources.simplex.handshake import client_context
 from tests.ingest.simplex.smp_server import Chain
 
 
@@ -29,7 +30,7 @@ async def test_a_block_in_too_many_records_ends_the_connection(tmp_path: Path) -
         connected.setblocking(False)
         stream = TlsStream(connected, client_context())
         try:
-            await stream.shake_hands()
+            await stream.handshake()
             with pytest.raises(ConnectionResetError):
                 await stream.read(SMP_BLOCK_BYTES)
         finally:

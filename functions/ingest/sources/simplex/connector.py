@@ -17,9 +17,9 @@ from ssl import SSLContext
 
 from clarion.networks.simplex.addresses import SmpServer
 from clarion.public_addresses import is_public
+from clarion.tls_stream import TlsStream
 from ingest.sources import SourceLost
 from ingest.sources.simplex.handshake import SmpConnection, greet
-from ingest.sources.simplex.tls import TlsStream
 
 SMP_PORT = 5223
 """Of a server that is named without."""

@@ -3,6 +3,7 @@
 TLS ──▶ its chain has the identity that the agent named, whose leaf it has signed ──▶ hello ──▶ our hello
 """
 
+import ssl
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -18,8 +19,25 @@ from clarion.networks.simplex.credentials import identity_of
 from clarion.networks.simplex.encoding import MalformedSimplex
 from clarion.networks.simplex.handshakes import SmpServerHello, read_smp_server_hello, smp_client_hello
 from clarion.networks.simplex.signed_key import signed_key
+from clarion.tls_stream import TlsStream
 from ingest.sources import SourceFault
-from ingest.sources.simplex.tls import TlsStream
+
+_ALPN = "smp/1"
+
+
+def client_context() -> ssl.SSLContext:
+    """Of clients that know a server by the fingerprint of its identity, and name no host.
+
+    A server that is asked for a host shows the certificate of its web page. Nothing is resumed, which would change the
+    session's id.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("ECDHE+CHACHA20")
+    context.set_alpn_protocols([_ALPN])
+    return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +57,7 @@ class SmpConnection:
 
 async def greet(stream: TlsStream, server: SmpServer) -> SmpConnection:
     """Raise `SourceFault` if it is another server, or doesn't speak as one, and `OSError`."""
-    await stream.shake_hands()
+    await stream.handshake()
     session_id = stream.session_id
     try:
         leaf = _leaf_of(server, stream.certificates)

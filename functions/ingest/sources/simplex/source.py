@@ -28,13 +28,13 @@ from ingest.settings import RENEWALS, IngestSettings
 from ingest.sources import SourceSpec
 from ingest.sources.simplex.bucket import FollowedBucket
 from ingest.sources.simplex.connector import Connector
+from ingest.sources.simplex.handshake import client_context
 from ingest.sources.simplex.news import QueueNews
 from ingest.sources.simplex.places import Places
 from ingest.sources.simplex.queues import WatchedQueue
 from ingest.sources.simplex.room import Room
 from ingest.sources.simplex.server import ServerSurroundings
 from ingest.sources.simplex.session import OpenKey, SmpTimes, UnreadableKey
-from ingest.sources.simplex.tls import client_context
 
 TIMES = SmpTimes()
 SEVERAL = 3

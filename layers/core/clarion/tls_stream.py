@@ -1,6 +1,9 @@
-"""TLS by way of a socket that holds no more than a record: who the other side is, the caller has to check.
+"""TLS over a socket, which holds no more than a record: who the other side is, the caller has to check.
 
-asyncio's own takes 256 KiB for each connection and reads ahead, and can't end one direction alone.
+    socket ──pieces──▶ OpenSSL's buffers in memory ──▶ content, and back
+
+asyncio's own TLS takes 256 KiB for each connection, its streams read as much ahead, and neither can end one direction
+alone.
 """
 
 import asyncio
@@ -9,39 +12,27 @@ import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-_ALPN = "smp/1"
 _PIECE_BYTES = 4_096
 """What a buffer has to hold, and so keeps for as long as the connection lasts."""
 _MOST_PIECES = 64
 """Of one block, which fits into a single record of TLS. Each costs as much as a whole one."""
 
 
-def client_context() -> ssl.SSLContext:
-    """Of clients that know a server by the fingerprint of its identity, and name no host: see `ingest.sources.simplex.handshake`.
-
-    A server that is asked for a host shows the certificate of its web page. Nothing is resumed, which would change the
-    session's id.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_ciphers("ECDHE+CHACHA20")
-    context.set_alpn_protocols([_ALPN])
-    return context
-
-
 class TlsStream:
     """One reader and any number of writers. All raise `OSError` if the connection breaks or was closed."""
 
-    def __init__(self, connected: socket.socket, context: ssl.SSLContext) -> None:
-        self._socket = connected
+    __slots__ = ("_incoming", "_outgoing", "_tls", "_writing", "socket")
+
+    def __init__(self, connected: socket.socket, context: ssl.SSLContext, *, server_side: bool = False) -> None:
+        """`connected` doesn't block."""
+        self.socket = connected
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing)
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server_side)
         self._writing = asyncio.Lock()
 
     @property
     def session_id(self) -> bytes:
+        """The same at both ends, and another one in each session."""
         return self._tls.get_channel_binding("tls-unique") or b""
 
     @property
@@ -49,8 +40,18 @@ class TlsStream:
         """What the other side showed, in DER, its own first."""
         return self._tls.get_unverified_chain()
 
-    async def shake_hands(self) -> None:
-        await self._whenever_possible(self._tls.do_handshake)
+    @property
+    def suite(self) -> str | None:
+        cipher = self._tls.cipher()
+        return cipher[0] if cipher else None
+
+    @property
+    def protocol(self) -> str | None:
+        """What both sides agreed on by ALPN."""
+        return self._tls.selected_alpn_protocol()
+
+    async def handshake(self) -> None:
+        await self._until_done(self._tls.do_handshake)
 
     async def read(self, count: int) -> bytes:
         """Exactly so many bytes. Raises `ConnectionResetError` for what comes in more than `_MOST_PIECES` records."""
@@ -59,7 +60,7 @@ class TlsStream:
             missing, pieces = count - len(taken), pieces + 1
             if pieces > _MOST_PIECES:
                 raise ConnectionResetError
-            piece = await self._whenever_possible(lambda: self._tls.read(missing))  # noqa: B023 - called at once
+            piece = await self._until_done(lambda: self._tls.read(missing))  # noqa: B023 - called at once
             if not piece:
                 raise ConnectionResetError
             taken += piece
@@ -75,18 +76,32 @@ class TlsStream:
     def end_writing(self) -> None:
         """The other side sees the end, and can still be read to its own."""
         with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_WR)
+            self.socket.shutdown(socket.SHUT_WR)
+
+    async def end(self) -> None:
+        """Say so by TLS, and wait until the other side has closed as well: else TCP might take back what was sent last."""
+        with suppress(OSError):
+            with suppress(ssl.SSLError):
+                self._tls.unwrap()
+            await self._flush()
+            self.end_writing()
+            while await asyncio.get_running_loop().sock_recv(self.socket, _PIECE_BYTES):
+                pass
 
     def close(self) -> None:
-        self._socket.close()
+        self.socket.close()
 
-    async def _whenever_possible[Result](self, act: Callable[[], Result]) -> Result:
+    async def _until_done[Result](self, operation: Callable[[], Result]) -> Result:
         while True:
             try:
-                result = act()
+                result = operation()
             except ssl.SSLWantReadError:
                 await self._flush()
                 await self._receive()
+            except ssl.SSLError:
+                with suppress(OSError):
+                    await self._flush()  # the alert that OpenSSL has left
+                raise
             else:
                 await self._flush()
                 return result
@@ -94,7 +109,7 @@ class TlsStream:
     async def _receive(self) -> None:
         # A socket that always has something never waits, and everything else of this task would.
         await asyncio.sleep(0)
-        received = await asyncio.get_running_loop().sock_recv(self._socket, _PIECE_BYTES)
+        received = await asyncio.get_running_loop().sock_recv(self.socket, _PIECE_BYTES)
         if received:
             self._incoming.write(received)
         else:
@@ -108,4 +123,4 @@ class TlsStream:
 
     async def _send(self) -> None:
         while pending := self._outgoing.read():
-            await asyncio.get_running_loop().sock_sendall(self._socket, pending)
+            await asyncio.get_running_loop().sock_sendall(self.socket, pending)
