@@ -13,8 +13,8 @@ MESSAGE = MessageArrived(b"n" * 24, b"m" * 144)
 AT = 1_700_000_000
 
 
-def item(number: int, sent_at: int = AT) -> QueueItem:
-    return QueueItem(SmpQueue(SERVER, bytes([number]) * 24), sent_at, MESSAGE)
+def item(number: int, read_at: int = AT) -> QueueItem:
+    return QueueItem(SmpQueue(SERVER, bytes([number]) * 24), read_at, MESSAGE)
 
 
 def numbers(joined: bytes) -> list[int]:

@@ -54,7 +54,7 @@ def test_the_device_reads_all_items_of_six_onion_servers() -> None:
 
 
 def test_of_more_than_fit_the_device_reads_the_newest() -> None:
-    long = [QueueItem(item.queue, item.sent_at, MessageArrived(b"n" * 24, b"m" * 255)) for item in ITEMS]
+    long = [QueueItem(item.queue, item.read_at, MessageArrived(b"n" * 24, b"m" * 255)) for item in ITEMS]
     assert opened(message_payload(SECRET, long), "message") == newest_items(long, ROOM_BYTES)
     assert newest_items(long, ROOM_BYTES).count(b";") == 4
 

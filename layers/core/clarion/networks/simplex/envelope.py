@@ -38,21 +38,21 @@ class QueueMessage:
 
     @property
     def expires_at(self) -> int:
-        return self.item.sent_at + LIFETIME_SECONDS
+        return self.item.read_at + LIFETIME_SECONDS
 
 
-def encode(queue: SmpQueue, sent_at: int, message: MessageArrived) -> bytes:
-    """`sent_at` is when it was read from its server, in UNIX seconds."""
-    return _VERSION + word64(sent_at) + message.nonce + short(message.metadata) + queue.encoded
+def encode(queue: SmpQueue, read_at: int, message: MessageArrived) -> bytes:
+    """`read_at` is when it was read from its server, in UNIX seconds."""
+    return _VERSION + word64(read_at) + message.nonce + short(message.metadata) + queue.encoded
 
 
 def decode(raw: bytes) -> QueueMessage:
     """Raises `MalformedSimplex`."""
     reader = Reader(raw)
     reader.expect(_VERSION)
-    sent_at, message = reader.word64(), MessageArrived(reader.take(MESSAGE_NONCE_BYTES), reader.short())
+    read_at, message = reader.word64(), MessageArrived(reader.take(MESSAGE_NONCE_BYTES), reader.short())
     queue = read_queue(reader)
     reader.end()
-    if not message.metadata or sent_at > _LATEST:
+    if not message.metadata or read_at > _LATEST:
         raise MalformedSimplex("without metadata, or of no time")
-    return QueueMessage(QueueItem(queue, sent_at, message), raw)
+    return QueueMessage(QueueItem(queue, read_at, message), raw)

@@ -22,22 +22,22 @@ ROOM_BYTES = PADDED_BYTES - 2
 
 @dataclass(frozen=True, slots=True)
 class QueueItem:
-    """The newest message of a queue; `sent_at` is when it was read from its server, in UNIX seconds."""
+    """The newest message of a queue; `read_at` is when it was read from its server, in UNIX seconds."""
 
     queue: SmpQueue
-    sent_at: int
+    read_at: int
     message: MessageArrived = field(repr=False)
 
     @property
     def text(self) -> str:
         encoded = map(padded_base64url, (self.message.nonce, self.message.metadata))
-        return " ".join((self.queue.uri, str(self.sent_at), *encoded))
+        return " ".join((self.queue.uri, str(self.read_at), *encoded))
 
 
 def newest_items(items: Iterable[QueueItem], room: int) -> bytes:
     """The newest of each queue, as many as fit into `room` bytes, the oldest first."""
-    newest = {item.queue: item for item in sorted(items, key=_sent_at)}
-    texts = [item.text.encode() for item in sorted(newest.values(), key=_sent_at)[-MOST_ITEMS:]]
+    newest = {item.queue: item for item in sorted(items, key=_read_at)}
+    texts = [item.text.encode() for item in sorted(newest.values(), key=_read_at)[-MOST_ITEMS:]]
     return b";".join(_last_that_fit(texts, room))
 
 
@@ -54,8 +54,8 @@ def fitting(items: Iterable[QueueItem], room: int = ROOM_BYTES) -> Iterator[Queu
             yield item
 
 
-def _sent_at(item: QueueItem) -> int:
-    return item.sent_at
+def _read_at(item: QueueItem) -> int:
+    return item.read_at
 
 
 def _last_that_fit(texts: Sequence[bytes], room: int) -> Sequence[bytes]:
