@@ -30,7 +30,7 @@ from infra.app import define_alone
 from infra.config import EnvironmentConfig
 from infra.environments import DEV, PROD
 from ingest.counts import PERIOD
-from ingest.sources.simplex.news import ENDED_SECONDS, POLL_SECONDS
+from ingest.sources.simplex.news import ENDED_POLL_SECONDS, POLL_SECONDS
 from pipeline.prices import GIGABYTE_SECOND, INVOCATION, LOG_BYTE, READ_UNIT, SQS_REQUEST
 
 PAGE = Path(__file__).parent.parent / "docs" / "operations.md"
@@ -161,10 +161,10 @@ def _added_by_simplex(prod: DeployedStacks, simplex: DeployedStacks) -> Iterator
         + 2 * METRIC
         + _logged_by_ingest(prod),
     )
-    reads = prod.tasks * (times(POLL_SECONDS) + times(ENDED_SECONDS))
+    reads = prod.tasks * (times(POLL_SECONDS) + times(ENDED_POLL_SECONDS))
     yield Item(
         "",
-        f"ingest's look for new queues every {POLL_SECONDS} s, and for ended ones every {ENDED_SECONDS:.0f} s: "
+        f"ingest's look for new queues every {POLL_SECONDS} s, and for ended ones every {ENDED_POLL_SECONDS:.0f} s: "
         f"{reads / 1_000_000:.1f} million queries, at half a read unit",
         reads * READ_UNIT / 2 / 1_000_000,
     )

@@ -24,7 +24,7 @@ from uuid import uuid4
 import boto3
 
 from bench.figures import Figure, report
-from bench.simplex_source import around, followed, row_of
+from bench.simplex_source import followed, row_of, server_context
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.networks import SIMPLEX, Rule
@@ -107,7 +107,7 @@ async def play(stages: EndToEnd, folder: Path) -> dict[bytes, float]:
 
     async with SmpTestServer(folder) as server:
         rows = register(stages, server)
-        source = followed(rows[0], around(take))
+        source = followed(rows[0], server_context(take))
         for row in rows:
             source.add(cast("Any", watched(row)))
         following = asyncio.create_task(source.follow())

@@ -56,9 +56,9 @@ from ingest.sources.simplex.places import Places
 from ingest.sources.simplex.queues import ServerQueues, WatchedQueue
 from ingest.sources.simplex.room import Room
 from ingest.sources.simplex.rows import watched
-from ingest.sources.simplex.server import FollowedServer, ServerSurroundings
+from ingest.sources.simplex.server import FollowedServer, ServerContext
 from ingest.sources.simplex.session import SmpTimes
-from ingest.sources.simplex.source import SOURCE_SPEC, opener
+from ingest.sources.simplex.source import SOURCE_SPEC, key_opener
 from ingest.sources.simplex.statuses import StatusWriter
 from tests.ingest.simplex.smp_server import SmpTestServer
 
@@ -96,15 +96,15 @@ def row_of(server: bytes, notifier_id: bytes, key: Ed25519PrivateKey) -> Followe
     return row
 
 
-def around(take: Take) -> ServerSurroundings:
+def server_context(take: Take) -> ServerContext:
     """As a task's servers share it."""
-    return ServerSurroundings(
+    return ServerContext(
         connector=Connector(client_context(), loopback=True),
         places=Places(),
         room=Room(),
         reading=asyncio.Semaphore(1),
         take=take,
-        open_key=opener(_STORAGE_KEY),
+        open_key=key_opener(_STORAGE_KEY),
         times=SmpTimes(),
         counts=Counter(),
     )
@@ -114,10 +114,10 @@ async def ours() -> bool:
     return True
 
 
-def followed(row: FollowedQueue, surroundings: ServerSurroundings) -> FollowedServer:
+def followed(row: FollowedQueue, context: ServerContext) -> FollowedServer:
     """The server of `row`, with that queue, as a task follows it."""
     queue = cast("WatchedQueue", watched(row))
-    server = FollowedServer(queue.server, surroundings, StatusWriter(ours))
+    server = FollowedServer(queue.server, context, StatusWriter(ours))
     server.add(queue)
     return server
 
@@ -146,7 +146,7 @@ async def subscribe_anew(rows: Sequence[FollowedQueue], pipe: "Connection") -> f
 
     async def take(_: Sequence[bytes]) -> None: ...
 
-    server = followed(rows[0], around(take))
+    server = followed(rows[0], server_context(take))
     began = time.process_time()
     for row in rows[1:]:
         server.add(cast("WatchedQueue", watched(row)))
@@ -240,10 +240,10 @@ async def _of_servers(rows: Sequence[FollowedQueue], pipe: "Connection") -> tupl
 
     async def take(_: Sequence[bytes]) -> None: ...
 
-    surroundings = around(take)
+    context = server_context(take)
 
     def make() -> object:
-        servers = [followed(row, surroundings) for row in rows]
+        servers = [followed(row, context) for row in rows]
         tasks.extend(asyncio.create_task(server.follow()) for server in servers)
         return servers
 
@@ -315,7 +315,7 @@ async def _follow(pipe: "Connection", row: FollowedQueue) -> None:
     async def take(raws: Sequence[bytes]) -> None:
         await intake.take(raws, feed)
 
-    await asyncio.gather(followed(row, around(take)).follow(), outboxes.send_forever())
+    await asyncio.gather(followed(row, server_context(take)).follow(), outboxes.send_forever())
 
 
 async def oldest_lost(server: SmpTestServer) -> float:

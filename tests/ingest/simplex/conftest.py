@@ -140,4 +140,4 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{of_server}.{pause}", 0.05)
     monkeypatch.setattr("ingest.sources.simplex.bucket.EMPTY_SECONDS", 0.1)
     monkeypatch.setattr("ingest.sources.simplex.news.POLL_SECONDS", 0.05)
-    monkeypatch.setattr("ingest.sources.simplex.news.ENDED_SECONDS", 0.1)
+    monkeypatch.setattr("ingest.sources.simplex.news.ENDED_POLL_SECONDS", 0.1)

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from bench.simplex_source import around, followed, row_of
+from bench.simplex_source import followed, row_of, server_context
 from clarion.networks.simplex.addresses import SmpServer
 from clarion.networks.simplex.queues import queue_of
 from ingest.sources import SourceFault, SourceLost
@@ -132,7 +132,7 @@ async def test_a_server_whose_name_is_not_resolved_any_more_waits_among_the_unpr
 
     async def take(_: object) -> None: ...
 
-    server = followed(row, around(take))
+    server = followed(row, server_context(take))
     before = server.proven
     following = asyncio.create_task(server.follow())
     while server.proven:

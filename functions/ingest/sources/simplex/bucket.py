@@ -1,7 +1,7 @@
 """The servers of one bucket, for as long as it is this task's: its queues as the table has them, and then what is new.
 
 rows ──▶ a server's first queue: it is followed ──▶ it has had none for a while: it is left
-  └─ no room: beyond, until the next reading
+  └─ no room: not followed, until the next reading
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from ingest.sources.following import run_together
 from ingest.sources.simplex.queues import WatchedQueue
 from ingest.sources.simplex.room import QUEUE_BYTES, SERVER_BYTES
 from ingest.sources.simplex.rows import read_rows
-from ingest.sources.simplex.server import FollowedServer, ServerSurroundings
+from ingest.sources.simplex.server import FollowedServer, ServerContext
 from ingest.sources.simplex.statuses import StatusWriter
 
 SECOND_READING_SECONDS = 20.0
@@ -29,7 +29,7 @@ EMPTY_SECONDS = 30.0
 """A server without queues is kept for as long at least: who adds and removes one must not have us connect each time."""
 FLUSH_SECONDS = 3.0
 MOST_COUNTED = 1_000
-"""Of the queues beyond the room, by each bucket."""
+"""Of the queues that there is no room for, by each bucket."""
 
 log = logging.getLogger(__name__)
 
@@ -38,17 +38,17 @@ class FollowedBucket:
     def __init__(
         self,
         bucket: int,
-        surroundings: ServerSurroundings,
+        context: ServerContext,
         is_ours: Callable[[], Awaitable[bool]],
-        was_read: Callable[[], None],
+        on_read: Callable[[], None],
     ) -> None:
         """`is_ours` reads whether the bucket is still this task's; may raise `AWS_ERRORS`.
 
-        `was_read` is called after each reading: the news were not among it.
+        `on_read` is called after each reading, which leaves out what is in `NEWS`.
         """
         self._bucket = bucket
-        self._surroundings = surroundings
-        self._was_read = was_read
+        self._context = context
+        self._on_read = on_read
         self._statuses = StatusWriter(is_ours)
         self._servers: dict[bytes, FollowedServer] = {}
         """By their encoded address."""
@@ -56,9 +56,9 @@ class FollowedBucket:
         self._leaving = set[asyncio.Task[None]]()
         self._empty = set[bytes]()
         """Servers that had no queues lately."""
-        self._rows: dict[bytes, WatchedQueue] = {}
+        self._queues: dict[bytes, WatchedQueue] = {}
         """By queue key: those that were to be followed at the last reading or since, also if they were dropped."""
-        self._beyond = set[bytes]()
+        self._without_room = set[bytes]()
         self.fresh = False
         """Whether the last reading succeeded."""
 
@@ -68,9 +68,9 @@ class FollowedBucket:
         return (server for server in self._servers.values() if len(server.queues))
 
     @property
-    def beyond(self) -> int:
+    def without_room(self) -> int:
         """How many queues there is no room for, as far as they are counted."""
-        return len(self._beyond)
+        return len(self._without_room)
 
     async def follow(self) -> None:
         """Until it is cancelled; then the servers are left. Raise nothing else but a bug."""
@@ -82,22 +82,22 @@ class FollowedBucket:
             await self._statuses.flush(FLUSH_SECONDS)
             writing.cancel()
 
-    def take(self, row: WatchedQueue) -> None:
+    def take(self, queue: WatchedQueue) -> None:
         """As the table has it now."""
-        known = self._rows.get(row.key)
-        if row.status not in FOLLOWED or (known and known.changed_at >= row.changed_at):
+        known = self._queues.get(queue.key)
+        if queue.status not in FOLLOWED or (known and known.changed_at >= queue.changed_at):
             return
-        if server := self._server_of(row):
-            self._rows[row.key] = row
-            server.add(row)
+        if server := self._server_of(queue):
+            self._queues[queue.key] = queue
+            server.add(queue)
 
     def forget(self, key: bytes) -> None:
         """A queue was given up."""
-        self._beyond.discard(key)
-        if row := self._rows.pop(key, None):
-            self._surroundings.room.give_back(QUEUE_BYTES)
-            if server := self._servers.get(row.server.encoded):
-                server.queues.drop(row)
+        self._without_room.discard(key)
+        if queue := self._queues.pop(key, None):
+            self._context.room.give_back(QUEUE_BYTES)
+            if server := self._servers.get(queue.server.encoded):
+                server.queues.drop(queue)
 
     async def _read_forever(self) -> None:
         for pause in chain((SECOND_READING_SECONDS,), repeat(READING_SECONDS)):
@@ -107,37 +107,38 @@ class FollowedBucket:
 
     async def _read(self) -> bool:
         """All of it; one bucket at a time, as what is read takes memory."""
-        async with self._surroundings.reading:
+        async with self._context.reading:
             began, found = now_ms(), set[bytes]()
-            self._beyond.clear()
+            self._without_room.clear()
             try:
-                async for row in read_rows(self._bucket):
-                    if row.status in FOLLOWED:
-                        found.add(row.key)
-                        self.take(row)
+                async for queue in read_rows(self._bucket):
+                    if queue.status in FOLLOWED:
+                        found.add(queue.key)
+                        self.take(queue)
             except AWS_ERRORS as error:
                 self.fresh = False
                 log.warning("queues not read", extra={"error": describe(error)})
                 return False
-            for key in [key for key, row in self._rows.items() if key not in found and _is_settled(row, began)]:
-                self.forget(key)
+            for queue in tuple(self._queues.values()):
+                if queue.key not in found and _is_in_its_bucket(queue, began):
+                    self.forget(queue.key)
             self.fresh = True
-            self._was_read()
+            self._on_read()
             return True
 
-    def _server_of(self, row: WatchedQueue) -> FollowedServer | None:
-        """None if there is no room for the row, or the server."""
-        encoded, room = row.server.encoded, self._surroundings.room
+    def _server_of(self, queue: WatchedQueue) -> FollowedServer | None:
+        """None if there is no room for the queue, or the server."""
+        encoded, room = queue.server.encoded, self._context.room
         server = self._servers.get(encoded)
-        needed = (0 if row.key in self._rows else QUEUE_BYTES) + (0 if server else SERVER_BYTES)
+        needed = (0 if queue.key in self._queues else QUEUE_BYTES) + (0 if server else SERVER_BYTES)
         if not room.take(needed):
-            if len(self._beyond) < MOST_COUNTED:
-                self._beyond.add(row.key)
+            if len(self._without_room) < MOST_COUNTED:
+                self._without_room.add(queue.key)
             return None
-        return server or self._follow(encoded, row.server)
+        return server or self._follow(encoded, queue.server)
 
     def _follow(self, encoded: bytes, address: SmpServer) -> FollowedServer:
-        server = self._servers[encoded] = FollowedServer(address, self._surroundings, self._statuses)
+        server = self._servers[encoded] = FollowedServer(address, self._context, self._statuses)
         self._following[encoded] = asyncio.create_task(server.follow())
         return server
 
@@ -156,20 +157,20 @@ class FollowedBucket:
 
     def _left(self, leaving: asyncio.Task[None]) -> None:
         self._leaving.discard(leaving)
-        self._surroundings.room.give_back(SERVER_BYTES)
+        self._context.room.give_back(SERVER_BYTES)
 
     async def _leave_all(self) -> None:
         for encoded in tuple(self._servers):
             self._leave(encoded)
         await asyncio.gather(*self._leaving)
-        self._surroundings.room.give_back(QUEUE_BYTES * len(self._rows))
-        self._rows.clear()
-        self._beyond.clear()
+        self._context.room.give_back(QUEUE_BYTES * len(self._queues))
+        self._queues.clear()
+        self._without_room.clear()
 
 
-def _is_settled(row: WatchedQueue, now: int) -> bool:
-    """A younger one may be among the news, or on its way from there into its bucket."""
-    return row.changed_at < now - READING_SECONDS * 1000
+def _is_in_its_bucket(queue: WatchedQueue, now: int) -> bool:
+    """A younger one may be in `NEWS` still, or the index may not have it in its bucket yet."""
+    return queue.changed_at < now - READING_SECONDS * 1000
 
 
 async def _end_of(task: asyncio.Task[None]) -> None:

@@ -1,6 +1,6 @@
 """What changes among all queues while they are followed: two reads for the buckets of a task together.
 
-NEWS ──every `POLL_SECONDS`──▶ taken by the bucket of its server        ENDED ──every `ENDED_SECONDS`──▶ forgotten
+NEWS ──every `POLL_SECONDS`──▶ taken by the bucket of its server        ENDED ──every `ENDED_POLL_SECONDS`──▶ forgotten
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from ingest.sources.simplex.rows import read_ended, read_rows
 
 POLL_SECONDS = 0.75
 """A read of no news costs half a read unit: 0.22 dollars a month."""
-ENDED_SECONDS = 15.0
+ENDED_POLL_SECONDS = 15.0
 """What servers still show of those that were given up matches no rule."""
 OVERLAP_MS = 15_000
 """So long may a queue take from its `changed_at` into the index, clocks that differ included."""
@@ -38,7 +38,7 @@ class QueueNews:
         self.fresh = False
         """Whether the last read succeeded."""
 
-    def read_all(self) -> None:
+    def read_all_next(self) -> None:
         """At the next read, since another bucket is followed now."""
         self._reads_all = True
 
@@ -58,14 +58,14 @@ class QueueNews:
                 self._ended_since = began - _ENDED_OVERLAP_MS
                 for key in ended:
                     self._forget(key)
-            await asyncio.sleep(ENDED_SECONDS)
+            await asyncio.sleep(ENDED_POLL_SECONDS)
 
     async def _read(self) -> None:
         since, self._reads_all = 0 if self._reads_all else self._latest - OVERLAP_MS, False
         try:
-            async for row in read_rows(NEWS, since):
-                self._latest = max(self._latest, min(row.changed_at, now_ms()))
-                self._take(row)
+            async for queue in read_rows(NEWS, since):
+                self._latest = max(self._latest, min(queue.changed_at, now_ms()))
+                self._take(queue)
         except AWS_ERRORS as error:
             self._reads_all |= not since
             self.fresh = False

@@ -96,12 +96,12 @@ class ProvenPlaces(WaitingPlaces):
         staying = (holder for holder in self._holders if holder not in self._leaving | self._in_turn)
         weakest = iter(sorted(staying, key=lambda holder: (holder.tokens, self._holders[holder])))
         turns = min(self._most_in_turn - len(self._in_turn), len(self._waiting)) - len(self._leaving)
-        self._have_leave(islice(weakest, max(0, turns)))
+        self._ask_to_leave(islice(weakest, max(0, turns)))
         strongest = sorted(self._waiting, key=lambda one: -one.tokens)[len(self._leaving) :]
         pairs = zip(strongest, weakest, strict=False)
-        self._have_leave(holder for claimant, holder in pairs if claimant.tokens > holder.tokens)
+        self._ask_to_leave(holder for claimant, holder in pairs if claimant.tokens > holder.tokens)
 
-    def _have_leave(self, holders: Iterable[Claimant]) -> None:
+    def _ask_to_leave(self, holders: Iterable[Claimant]) -> None:
         for holder in tuple(holders):
             self._leaving.add(holder)
             holder.give_way()

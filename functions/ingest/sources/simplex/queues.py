@@ -30,7 +30,7 @@ class WatchedQueue:
     changed_at: int
 
     @property
-    def queue(self) -> SmpQueue:
+    def address(self) -> SmpQueue:
         return SmpQueue(self.server, self.notifier_id)
 
 

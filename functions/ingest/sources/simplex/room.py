@@ -1,4 +1,4 @@
-"""How much memory a task has for the queues that it follows, and their servers: what is beyond it is not followed.
+"""How much memory a task has for the queues that it follows, and their servers. What it has no room for is not followed.
 
 The sizes are measured, by `make bench-simplex-source`.
 """

@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSurroundings:
+class ServerContext:
     """What the followed servers of one task share. `take` hands envelopes on; who is `reading` reads many rows."""
 
     connector: Connector
@@ -72,9 +72,9 @@ class ServerSurroundings:
 
 
 class FollowedServer:
-    def __init__(self, address: SmpServer, surroundings: ServerSurroundings, statuses: StatusWriter) -> None:
+    def __init__(self, address: SmpServer, context: ServerContext, statuses: StatusWriter) -> None:
         self.address = address
-        self._surroundings = surroundings
+        self._context = context
         self._statuses = statuses
         self.queues = ServerQueues()
         self._accepted_at = float("-inf")
@@ -82,8 +82,8 @@ class FollowedServer:
         """Whether it has accepted a subscription in this connection, and whether another needs its place."""
         self._connection: SmpConnection | None = None
         self._leaving = False
-        self._away: asyncio.TimerHandle | None = None
-        self._is_away = self._is_lost = False
+        self._absence: asyncio.TimerHandle | None = None
+        self._is_away = self._is_unresolved = False
 
     @property
     def connected(self) -> bool:
@@ -97,7 +97,7 @@ class FollowedServer:
     @property
     def proven(self) -> bool:
         """Whether it has accepted a subscription lately, and can be found."""
-        return self._has_accepted_for(PROVEN_SECONDS) and not self._is_lost
+        return self._has_accepted_for(PROVEN_SECONDS) and not self._is_unresolved
 
     @property
     def tokens(self) -> int:
@@ -112,13 +112,13 @@ class FollowedServer:
         queue.server = self.address
         self.queues.add(queue)
         if self._is_away:
-            self._note_away_of(queue)
+            self._mark_queue_away(queue)
 
     async def follow(self) -> None:
         """Until `leave`. Whatever fails is logged, and nothing is raised but a cancellation."""
         pause = FIRST_PAUSE
         while not self._leaving:
-            self._expect_back()
+            self._start_absence()
             began = time.monotonic()
             await self._follow_once()
             if self._accepted_at > began + STEADY_SECONDS:
@@ -131,7 +131,7 @@ class FollowedServer:
     async def leave(self, following: asyncio.Task[None]) -> None:
         """End `following`, once all is taken in that the server has sent."""
         self._leaving = True
-        self._be_back()
+        self._end_absence()
         if self._connection:
             self._connection.stream.end_writing()
             await asyncio.wait([following], timeout=LEAVING_SECONDS)
@@ -139,31 +139,31 @@ class FollowedServer:
         await asyncio.wait([following])
 
     async def _follow_once(self) -> None:
-        proven, places = self.proven, self._surroundings.places
+        proven, places = self.proven, self._context.places
         self._needed.clear()
         try:
             await (places.proven if proven else places.unproven).take(self)
-            await self._converse(proven=proven)
+            await self._run_session(proven=proven)
         except SourceFault as fault:
             # A name that nobody resolves must not again hold up those that can be found.
-            self._is_lost = isinstance(fault, Unresolved)
+            self._is_unresolved = isinstance(fault, Unresolved)
             log.info("SMP server lost", extra={"node": self.address.hosts[0], "reason": str(fault)})
         except Exception as error:  # noqa: BLE001 - a bug must stop no other server
-            self._surroundings.counts[Metric.INTERNAL_ERRORS] += 1
+            self._context.counts[Metric.INTERNAL_ERRORS] += 1
             log.error("internal error", extra={"errors": traces(error)})  # noqa: TRY400 - its text may quote secrets
         finally:
             places.proven.give_back(self)
             places.unproven.give_back(self)
 
-    async def _converse(self, *, proven: bool) -> None:
-        around, began = self._surroundings, time.monotonic()
+    async def _run_session(self, *, proven: bool) -> None:
+        context, began = self._context, time.monotonic()
         self._accepts.clear()
-        connection = await around.connector.connect(self.address, proven=proven)
+        connection = await context.connector.connect(self.address, proven=proven)
         self._connection = connection
         try:
             if not self._leaving:
-                session = SmpSession(connection, self.queues, self, around.open_key, around.times)
-                await run_together(session.converse(), self._keep_place(connection, proven=proven))
+                session = SmpSession(connection, self.queues, self, context.open_key, context.times)
+                await run_together(session.run(), self._keep_place(connection, proven=proven))
         finally:
             self._connection = None
             connection.stream.close()
@@ -180,7 +180,7 @@ class FollowedServer:
 
     async def _prove(self) -> bool:
         """Whether it has accepted a subscription in its turn, and got the place of a proven server."""
-        places = self._surroundings.places
+        places = self._context.places
         try:
             async with asyncio.timeout(TURN_SECONDS):
                 await self._accepts.wait()
@@ -196,7 +196,7 @@ class FollowedServer:
         if error is None:
             self._accepted_at = time.monotonic()
             self._accepts.set()
-        self._be_back()
+        self._end_absence()
         self._become(queue, refused(error) if error else QueueStatus.ACTIVE, ends=error is not None)
 
     def ended(self, queue: WatchedQueue, signal: SmpSignal) -> None:
@@ -204,12 +204,12 @@ class FollowedServer:
             self._become(queue, _ENDED[signal], ends=True)
 
     def unreadable(self, queue: WatchedQueue) -> None:
-        self._surroundings.counts[Metric.INTERNAL_ERRORS] += 1
+        self._context.counts[Metric.INTERNAL_ERRORS] += 1
         self._become(queue, refused(ErrorType.CRYPTO), ends=True)
 
     async def arrived(self, messages: Sequence[tuple[WatchedQueue, MessageArrived]]) -> None:
         read_at = now_ms() // 1000
-        await self._surroundings.take([encode(queue.queue, read_at, message) for queue, message in messages])
+        await self._context.take([encode(queue.address, read_at, message) for queue, message in messages])
 
     def _become(self, queue: WatchedQueue, status: str, *, ends: bool) -> None:
         if self.queues.get(queue.notifier_id) is not queue:
@@ -221,22 +221,22 @@ class FollowedServer:
     def _has_accepted_for(self, seconds: float) -> bool:
         return time.monotonic() - self._accepted_at < seconds
 
-    def _expect_back(self) -> None:
+    def _start_absence(self) -> None:
         """It is away, if it has not answered in a minute."""
-        if self._away is None:
-            self._away = asyncio.get_running_loop().call_later(AWAY_SECONDS, self._note_away)
+        if self._absence is None:
+            self._absence = asyncio.get_running_loop().call_later(AWAY_SECONDS, self._mark_away)
 
-    def _be_back(self) -> None:
+    def _end_absence(self) -> None:
         self._is_away = False
-        if self._away:
-            self._away.cancel()
-            self._away = None
+        if self._absence:
+            self._absence.cancel()
+            self._absence = None
 
-    def _note_away(self) -> None:
+    def _mark_away(self) -> None:
         self._is_away = True
         for queue in self.queues:
-            self._note_away_of(queue)
+            self._mark_queue_away(queue)
 
-    def _note_away_of(self, queue: WatchedQueue) -> None:
+    def _mark_queue_away(self, queue: WatchedQueue) -> None:
         if status := _AWAY.get(queue.status):
             self._statuses.change(queue, status)

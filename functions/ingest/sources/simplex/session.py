@@ -82,9 +82,9 @@ class SmpSession:
         self._asked: dict[bytes, tuple[WatchedQueue, float]] = {}
         """By correlation id: for which queue, and when. The oldest comes first."""
         self._has_space = asyncio.Event()
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
 
-    async def converse(self) -> None:
+    async def run(self) -> None:
         """Until it ends, raising `SourceFault`."""
         self._queues.begin()
         try:
@@ -134,16 +134,16 @@ class SmpSession:
             now = time.monotonic()
             if any(now - asked_at > self._times.answer for _, asked_at in list(self._asked.values())[:1]):
                 raise SourceLost("no answer")
-            if now - self._heard_at > self._times.silence:
+            if now - self._received_at > self._times.silence:
                 raise SourceLost("silence")
-            if now - self._heard_at > self._times.ping:
+            if now - self._received_at > self._times.ping:
                 block = next(batch_blocks([ping(os.urandom(NONCE_BYTES))], SMP_BLOCK_BYTES))
                 await self._connection.write(block)
 
     async def _read(self) -> None:
         while True:
             block = await self._connection.read_block()
-            self._heard_at = time.monotonic()
+            self._received_at = time.monotonic()
             try:
                 transmissions = read_block(block)
             except MalformedSimplex as error:
@@ -158,11 +158,11 @@ class SmpSession:
                 if queue := self._queues.get(transmission.notifier_id):
                     messages.append((queue, transmission.content))
             else:
-                self._hear(transmission, transmission.content)
+                self._take_other(transmission, transmission.content)
         if messages:
             await self._listener.arrived(messages)
 
-    def _hear(self, transmission: SmpTransmission, content: SmpSignal | ErrorType) -> None:
+    def _take_other(self, transmission: SmpTransmission, content: SmpSignal | ErrorType) -> None:
         if content in {SmpSignal.END, SmpSignal.DELETED}:
             if queue := self._queues.get(transmission.notifier_id):
                 self._listener.ended(queue, SmpSignal(content))

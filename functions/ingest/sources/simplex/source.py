@@ -33,7 +33,7 @@ from ingest.sources.simplex.news import QueueNews
 from ingest.sources.simplex.places import Places
 from ingest.sources.simplex.queues import WatchedQueue
 from ingest.sources.simplex.room import Room
-from ingest.sources.simplex.server import ServerSurroundings
+from ingest.sources.simplex.server import ServerContext
 from ingest.sources.simplex.session import OpenKey, SmpTimes, UnreadableKey
 
 TIMES = SmpTimes()
@@ -55,18 +55,18 @@ class SmpServers:
         self,
         downstream: Downstream,
         leases: PartLeases,
-        open_key: Callable[[], OpenKey],
-        surroundings: Callable[[OpenKey], ServerSurroundings],
-        look_seconds: float,
+        read_key: Callable[[], OpenKey],
+        make_context: Callable[[OpenKey], ServerContext],
+        divide_seconds: float,
     ) -> None:
-        """`open_key` blocks, and raises `AWS_ERRORS` or `SecretError`. Who has which bucket is looked at so often."""
+        """`read_key` blocks, and raises `AWS_ERRORS` or `SecretError`. Tasks divide the buckets every `divide_seconds`."""
         self.sources = (self,)
         self._downstream = downstream
         self.leases = leases
-        self._open_key = open_key
-        self._make_surroundings = surroundings
-        self._look_seconds = look_seconds
-        self._surroundings: ServerSurroundings | None = None
+        self._read_key = read_key
+        self._make_context = make_context
+        self._divide_seconds = divide_seconds
+        self._context: ServerContext | None = None
         self._buckets: dict[int, FollowedBucket] = {}
         self._following: dict[str, asyncio.Task[None]] = {}
         self._news = QueueNews(self._take, self._forget)
@@ -75,7 +75,7 @@ class SmpServers:
     def connected(self) -> bool:
         """Whether it reads its queues. Servers out of reach are as their users have chosen them, and no fault of ours."""
         fresh = self._news.fresh and all(bucket.fresh for bucket in self._buckets.values())
-        return self._surroundings is not None and fresh
+        return self._context is not None and fresh
 
     @property
     def gauges(self) -> Mapping[Metric, int]:
@@ -87,27 +87,27 @@ class SmpServers:
             Metric.SMP_SERVERS_REACHED: reached,
             Metric.SMP_SERVERS_UNREACHED: len(servers) - reached,
             Metric.SMP_NONE_REACHED: int(none_reached),
-            Metric.SMP_QUEUES_BEYOND: sum(bucket.beyond for bucket in self._buckets.values()),
+            Metric.SMP_QUEUES_BEYOND: sum(bucket.without_room for bucket in self._buckets.values()),
         }
 
     async def follow(self) -> None:
         try:
-            self._surroundings = self._make_surroundings(await self._read_key())
+            self._context = self._make_context(await self._key())
             self._downstream.progress.replayed()
             await asyncio.gather(
                 self._divide_forever(),
                 self._news.follow(),
                 self._news.forget_ended_forever(),
-                self._surroundings.places.make_way_forever(),
+                self._context.places.make_way_forever(),
             )
         finally:
             await asyncio.gather(*map(self._hand_over, tuple(self._following)))
-            self._surroundings = None
+            self._context = None
 
-    async def _read_key(self) -> OpenKey:
+    async def _key(self) -> OpenKey:
         while True:
             try:
-                return await asyncio.to_thread(self._open_key)
+                return await asyncio.to_thread(self._read_key)
             except (*AWS_ERRORS, SecretError) as error:
                 log.warning("storage key not read", extra={"error": describe(error)})
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -120,7 +120,7 @@ class SmpServers:
                 log.warning("buckets not divided", extra={"error": describe(error)})
             if self.connected:
                 self._downstream.progress.answered(now_ms())
-            await asyncio.sleep(self._look_seconds)
+            await asyncio.sleep(self._divide_seconds)
 
     async def _divide(self) -> None:
         for name in self.leases.doubtful():
@@ -133,9 +133,9 @@ class SmpServers:
     async def _acquire(self, name: str) -> None:
         if not await self.leases.acquire(name):
             return
-        assert self._surroundings is not None  # noqa: S101 - `follow` has made it
+        assert self._context is not None  # noqa: S101 - `follow` has made it
         number = bucket_number(name)
-        bucket = FollowedBucket(number, self._surroundings, lambda: self.leases.hold(name), self._news.read_all)
+        bucket = FollowedBucket(number, self._context, lambda: self.leases.hold(name), self._news.read_all_next)
         self._buckets[number] = bucket
         self._following[name] = asyncio.create_task(self._keep_following(bucket))
 
@@ -162,9 +162,9 @@ class SmpServers:
         except AWS_ERRORS as error:
             log.warning("bucket not released", extra={"error": describe(error)})
 
-    def _take(self, row: WatchedQueue) -> None:
-        if bucket := self._buckets.get(bucket_of(row.server)):
-            bucket.take(row)
+    def _take(self, queue: WatchedQueue) -> None:
+        if bucket := self._buckets.get(bucket_of(queue.server)):
+            bucket.take(queue)
 
     def _forget(self, key: bytes) -> None:
         for bucket in self._buckets.values():
@@ -188,8 +188,8 @@ def open_servers(settings: IngestSettings, downstreams: Sequence[Downstream]) ->
     connector = Connector(client_context(), loopback=options.allow_loopback)
     places, room, reading = Places(), Room(), asyncio.Semaphore(1)
 
-    def surroundings(open_key: OpenKey) -> ServerSurroundings:
-        return ServerSurroundings(
+    def make_context(open_key: OpenKey) -> ServerContext:
+        return ServerContext(
             connector=connector,
             places=places,
             room=room,
@@ -204,7 +204,7 @@ def open_servers(settings: IngestSettings, downstreams: Sequence[Downstream]) ->
         downstream,
         PartLeases(downstream.leases, bucket_names()),
         lambda: read_storage_key(secret_id),
-        surroundings,
+        make_context,
         settings.lease_seconds / RENEWALS,
     )
 
@@ -212,10 +212,10 @@ def open_servers(settings: IngestSettings, downstreams: Sequence[Downstream]) ->
 def read_storage_key(secret_id: str) -> OpenKey:
     """Raise `AWS_ERRORS` or `SecretError`."""
     client = boto3.client("secretsmanager")
-    return opener(StorageKey.of(Secret(client, secret_id, SharedSecret).get()))
+    return key_opener(StorageKey.of(Secret(client, secret_id, SharedSecret).get()))
 
 
-def opener(storage_key: StorageKey) -> OpenKey:
+def key_opener(storage_key: StorageKey) -> OpenKey:
     def open_key(queue: WatchedQueue) -> SigningKey:
         try:
             return private_key(storage_key.open(queue.sealed_key, queue.key))

@@ -84,7 +84,7 @@ class StatusWriter:
 
 
 def _update(queue: WatchedQueue, status: str) -> None:
-    """Unless an agent has asked for the queue anew, or given it up. It is no news from then on."""
+    """Unless an agent has asked for the queue anew, or given it up. From then on it is in its server's bucket."""
     same = (FollowedQueue.token_id == queue.token_id) & (FollowedQueue.changed_at == queue.changed_at)
     changes = FollowedQueue.status.set(status), FollowedQueue.bucket.set(bucket_of(queue.server))
     update_if(FollowedQueue(queue.key), *changes, condition=same)
