@@ -24,10 +24,10 @@ from clarion.decisions import Environment, Purpose
 from clarion.messages import EnvelopeMessage, PushMessage
 from clarion.networks import SIMPLEX, Rule
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
-from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.composing import sealed_for_dispatch
 from clarion.networks.simplex.encoding import Reader
 from clarion.networks.simplex.envelope import encode
+from clarion.networks.simplex.items import MessageArrived
 from clarion.networks.simplex.needs import ITEMS, STORAGE_KEY
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.networks.simplex.storage_key import StorageKey

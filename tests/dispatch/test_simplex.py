@@ -17,12 +17,12 @@ from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import SIMPLEX
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
-from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.bodies import NEWEST
 from clarion.networks.simplex.commands import CodeDelivered, TokenDied, client_id, read_command
 from clarion.networks.simplex.composing import sealed_for_dispatch
 from clarion.networks.simplex.encoding import Reader
 from clarion.networks.simplex.envelope import encode
+from clarion.networks.simplex.items import MessageArrived
 from clarion.networks.simplex.needs import ITEMS
 from clarion.networks.simplex.storage_key import StorageKey
 from clarion.newest import NewestItem

@@ -20,8 +20,8 @@ from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.messages import PushMessage
 from clarion.networks import SIMPLEX
-from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.envelope import encode
+from clarion.networks.simplex.items import MessageArrived
 from ingest.delivery.outgoing import Outgoing
 from tests.events import KeptEvents
 from tests.ledger.end_to_end import STORAGE_TEXT, EndToEnd, deployed_stages, dispatch_batch, loggers_to

@@ -21,11 +21,11 @@ from clarion.decisions import Purpose, SubscriptionStatus, Wanted
 from clarion.messages import PushMessage
 from clarion.networks import NETWORKS, SIMPLEX, STATEMENTS, WALLETCONNECT, XMTP, ZULIP, Receiver, network
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
-from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.bodies import NewestItems
 from clarion.networks.simplex.composing import compose as compose_simplex
 from clarion.networks.simplex.composing import sealed_for_dispatch
 from clarion.networks.simplex.envelope import encode
+from clarion.networks.simplex.items import MessageArrived
 from clarion.networks.simplex.storage_key import StorageKey
 from clarion.networks.statements.payload import CHANNELS, StatementBody
 from clarion.networks.walletconnect import payload as walletconnect

@@ -17,10 +17,9 @@ from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.networks import SIMPLEX, Rule
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
-from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.composing import sealed_for_dispatch
 from clarion.networks.simplex.envelope import encode
-from clarion.networks.simplex.items import MOST_ITEMS
+from clarion.networks.simplex.items import MOST_ITEMS, MessageArrived
 from clarion.networks.simplex.needs import ITEMS
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.networks.simplex.storage_key import StorageKey

@@ -16,10 +16,10 @@ from clarion.limiter import SKEW, Limit
 from clarion.messages import EnvelopeMessage, PushMessage
 from clarion.networks import SIMPLEX, Row, Rule
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
-from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.bodies import KEPT_ITEMS, body_of
 from clarion.networks.simplex.bounds import NEWEST_SECONDS
 from clarion.networks.simplex.envelope import decode, encode
+from clarion.networks.simplex.items import MessageArrived
 from clarion.networks.simplex.needs import ITEMS
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.newest import NewestRow

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
-from clarion.networks.simplex.arrived import MessageArrived
-from clarion.networks.simplex.items import MOST_ITEMS, QueueItem, newest_items
+from clarion.networks.simplex.items import MOST_ITEMS, MessageArrived, QueueItem, newest_items
 
 SERVER = SmpServer(("a.example", "b.onion"), "5223", bytes(32))
 MESSAGE = MessageArrived(b"n" * 24, b"m" * 144)

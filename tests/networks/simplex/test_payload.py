@@ -8,10 +8,9 @@ from nacl.public import Box, PrivateKey, PublicKey
 
 from clarion.channels import CHANNELS, Channel
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
-from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.blocks import unpad
 from clarion.networks.simplex.encoding import MalformedSimplex
-from clarion.networks.simplex.items import PADDED_BYTES, ROOM_BYTES, QueueItem, newest_items
+from clarion.networks.simplex.items import PADDED_BYTES, ROOM_BYTES, MessageArrived, QueueItem, newest_items
 from clarion.networks.simplex.payload import (
     WAKE_UP,
     message_payload,

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nacl.public import PrivateKey
 
-from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.blocks import SMP_BLOCK_BYTES, batch_blocks
 from clarion.networks.simplex.encoding import MalformedSimplex
 from clarion.networks.simplex.errors import ErrorType
+from clarion.networks.simplex.items import MessageArrived
 from clarion.networks.simplex.smp import SmpSignal, SmpTransmission, ping, read_block, subscribe
 
 NOTIFIER = Ed25519PrivateKey.from_private_bytes(b"n" * 32)

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from clarion.clock import now_ms
 from clarion.metrics import Metric
 from clarion.networks.simplex.addresses import SmpServer
-from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.envelope import encode
 from clarion.networks.simplex.errors import ErrorType
+from clarion.networks.simplex.items import MessageArrived
 from clarion.networks.simplex.smp import SmpSignal
 from clarion.networks.simplex.statuses import QueueStatus, refused
 from ingest.counts import Counts

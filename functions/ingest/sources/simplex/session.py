@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-from clarion.networks.simplex.arrived import MessageArrived
 from clarion.networks.simplex.blocks import SMP_BLOCK_BYTES, batch_blocks
 from clarion.networks.simplex.credentials import NONCE_BYTES, SigningKey
 from clarion.networks.simplex.encoding import MalformedSimplex
 from clarion.networks.simplex.errors import ErrorType
+from clarion.networks.simplex.items import MessageArrived
 from clarion.networks.simplex.smp import SmpSignal, SmpTransmission, ping, read_block, subscribe
 from ingest.sources import SourceFault, SourceLost
 from ingest.sources.following import run_together

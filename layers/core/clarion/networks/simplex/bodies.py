@@ -29,7 +29,7 @@ class NewestItems(BaseModel):
         return [decode(raw).item for raw in self.messages]
 
 
-def message_of(envelope: Envelope) -> QueueMessage:
+def queue_message(envelope: Envelope) -> QueueMessage:
     if not isinstance(envelope.content, QueueMessage):
         raise TypeError("no envelope of SimpleX")
     return envelope.content
@@ -42,7 +42,7 @@ def body_of(row: Row) -> NewestItems | None:
 
 def _name_of(envelope: Envelope) -> str:
     """Eight digits tell the thousand queues of a token apart: of two that share them, the later one's message stays."""
-    return message_of(envelope).queue_key.hex()[:8]
+    return queue_message(envelope).queue_key.hex()[:8]
 
 
 def _server_of(raw: bytes) -> bytes:
@@ -61,7 +61,7 @@ NEWEST = Newest(
     delay_seconds=DELAY_SECONDS,
     life_seconds=NEWEST_SECONDS,
     name_of=_name_of,
-    raw_of=lambda envelope: message_of(envelope).raw,
+    raw_of=lambda envelope: queue_message(envelope).raw,
     group_of=_server_of,
     fitting=_fitting,
 )

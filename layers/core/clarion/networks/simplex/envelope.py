@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from clarion.networks.simplex.addresses import SmpQueue, read_queue
-from clarion.networks.simplex.arrived import MESSAGE_NONCE_BYTES, MessageArrived
 from clarion.networks.simplex.encoding import MalformedSimplex, Reader, short, word64
-from clarion.networks.simplex.items import QueueItem
+from clarion.networks.simplex.items import MESSAGE_NONCE_BYTES, MessageArrived, QueueItem
 from clarion.networks.simplex.rules import queue_key
 
 LIFETIME_SECONDS = 86_400

@@ -1,4 +1,4 @@
-"""Items: what a push reports of messages, one for each queue.
+"""What SMP servers report of arrived messages, and items: what a push reports of them, one for each queue.
 
     smp://<identity>@host[,host …][:port]/<notifier id> seconds nonce metadata[;…]
 
@@ -11,13 +11,23 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from clarion.networks.simplex.addresses import SmpQueue, padded_base64url
-from clarion.networks.simplex.arrived import MessageArrived
 
+MESSAGE_NONCE_BYTES = 24
+MOST_METADATA_BYTES = 144
+"""An id and a time, padded to 128 bytes, and the tag of their encryption."""
 MOST_ITEMS = 6
 PADDED_BYTES = 2912
 """The most with which a message has no more than Apple's 4,096 bytes. Apps read whatever size there is."""
 ROOM_BYTES = PADDED_BYTES - 2
 """For what is padded, beside its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageArrived:
+    """As an SMP server reports it to a notifier. Only the queue's receiver can read the metadata."""
+
+    nonce: bytes = field(repr=False)
+    metadata: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from clarion.limiter import Limit
 from clarion.messages import PushMessage
 from clarion.networks import SIMPLEX, Command, Envelope, FcmMessage, Newest, Payload, Receiver, Row, Rule
 from clarion.networks.simplex import commands, envelope, rules
-from clarion.networks.simplex.bodies import NEWEST, NewestItems, body_of, message_of
+from clarion.networks.simplex.bodies import NEWEST, NewestItems, body_of, queue_message
 from clarion.networks.simplex.needs import NEEDS
 
 
@@ -50,7 +50,7 @@ class Simplex:
         return (Wanted.ALERT,)
 
     def push_body(self, envelope: Envelope, _key: bytes, _channel: Channel) -> NewestItems:
-        return NewestItems(messages=(message_of(envelope).raw,))
+        return NewestItems(messages=(queue_message(envelope).raw,))
 
     def body_of_row(self, _push: PushMessage, row: Row) -> NewestItems | None:
         return body_of(row)

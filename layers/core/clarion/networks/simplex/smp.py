@@ -15,11 +15,11 @@ from enum import StrEnum
 
 from nacl.public import PublicKey
 
-from clarion.networks.simplex.arrived import MESSAGE_NONCE_BYTES, MOST_METADATA_BYTES, MessageArrived
 from clarion.networks.simplex.blocks import batched
 from clarion.networks.simplex.credentials import SigningKey, authorize
 from clarion.networks.simplex.encoding import MalformedSimplex, Reader
 from clarion.networks.simplex.errors import ErrorType, read_error
+from clarion.networks.simplex.items import MESSAGE_NONCE_BYTES, MOST_METADATA_BYTES, MessageArrived
 from clarion.networks.simplex.transmissions import Transmission, read_transmission
 
 
