@@ -28,7 +28,7 @@ from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.handshakes import NTF_VERSIONS, agreed_version
 from clarion.networks.simplex.ntf import PONG, NtfReply, NtfRequest, NtfSession, refusal, reply_blocks, requests
 from clarion.networks.simplex.transmissions import Transmission
-from ntf.block_replies import BlockReplies
+from ntf.block_executor import BlockExecutor
 from ntf.bounds import Peer
 from ntf.settings import NtfBounds
 
@@ -130,11 +130,11 @@ def _mutate(block: bytearray, chance: random.Random) -> None:
         block.append(0)
 
 
-async def check(block: bytes, session: NtfSession, block_replies: BlockReplies | None) -> Counter[bytes]:
+async def check(block: bytes, session: NtfSession, executor: BlockExecutor | None) -> Counter[bytes]:
     """How often which error was answered. Raises `FuzzError`."""
     _check_hello(block)
     asked = list(requests(block, session))
-    replies = await block_replies.of(asked, PEER) if block_replies else list(map(_reply, asked))
+    replies = await executor.execute(asked, PEER) if executor else list(map(_reply, asked))
     answer = list(reply_blocks(replies, session))
     if len(replies) != len(asked) or not replies:
         raise FuzzError("not a reply for each transmission")
@@ -159,14 +159,14 @@ def _kind(reply: NtfReply) -> bytes:
     return reply.content if reply.content.startswith((b"ERR ", b"PONG")) else b"else"
 
 
-async def fuzz(count: int, seed: int, replies: BlockReplies) -> Counter[bytes]:
+async def fuzz(count: int, seed: int, executor: BlockExecutor) -> Counter[bytes]:
     """Of `count` blocks, half of them in a session of the first version. Raises `FuzzError` for growth, too."""
     chance, found, grown_from = random.Random(seed), Counter[bytes](), 0  # noqa: S311 - a seeded generator
     sessions = [NtfSession(b"session", version, SESSION_KEY) for version in (3, 1)]
     streams = [(session, mutated(valid_blocks(session), chance)) for session in sessions]
     for number in range(count):
         session, blocks = streams[number % 2]
-        found.update(await check(next(blocks), session, replies if number % EXECUTED < len(streams) else None))
+        found.update(await check(next(blocks), session, executor if number % EXECUTED < len(streams) else None))
         if number == count // 10:
             grown_from = _held()
     if (growth := _held() - grown_from) > MOST_GROWTH:
@@ -183,9 +183,9 @@ def _held() -> int:
 
 def main() -> int:
     counts: Counter[str] = Counter()
-    replies = BlockReplies(Unauthorized(), counts, threads=2)  # type: ignore[arg-type] # of metrics
+    executor = BlockExecutor(Unauthorized(), counts, threads=2)  # type: ignore[arg-type] # of metrics
     start = time.monotonic()
-    found = asyncio.run(fuzz(BLOCKS, SEED, replies))
+    found = asyncio.run(fuzz(BLOCKS, SEED, executor))
     answers = ", ".join(f"{kind.decode()} {count:,}" for kind, count in found.most_common())
     print(f"{BLOCKS:,} mutated blocks in {time.monotonic() - start:.0f} s, none but the protocol's errors: {answers}")
     return 0

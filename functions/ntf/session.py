@@ -28,7 +28,7 @@ from clarion.networks.simplex.ntf import NtfSession, reply_blocks, requests
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.networks.simplex.signed_key import sign_key
 from clarion.tls_stream import TlsStream
-from ntf.block_replies import BlockReplies
+from ntf.block_executor import BlockExecutor
 from ntf.bounds import Pace, Peer, Peers, TooManyError
 from ntf.counts import Counts
 from ntf.settings import NtfBounds
@@ -42,7 +42,7 @@ class Service:
 
     identity: ServerIdentity
     context: ssl.SSLContext
-    replies: BlockReplies
+    executor: BlockExecutor
     peers: Peers
     turns: Turns
     counts: Counts
@@ -114,7 +114,7 @@ class AgentSession:
         service, found = self.service, list(requests(block, session))
         await self._slow_down(len(found))
         async with service.turns.turn(self.peer, len(found)):
-            replies = await service.replies.of(found, self.peer)
+            replies = await service.executor.execute(found, self.peer)
         async with asyncio.timeout(service.bounds.write_seconds):
             await self.stream.write(b"".join(reply_blocks(replies, session)))
 

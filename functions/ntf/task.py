@@ -12,7 +12,7 @@ from clarion.metrics import Metric
 from clarion.networks.simplex.needs import IDENTITY
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.secrets import Secret
-from ntf.block_replies import BlockReplies, CommandHandler
+from ntf.block_executor import BlockExecutor, CommandHandler
 from ntf.bounds import Pace, Peers
 from ntf.commands.wiring import commands_of
 from ntf.counts import report, report_forever
@@ -41,7 +41,7 @@ class NtfTask:
             await stop.wait()
             await self.server.stop()
             reporting.cancel()
-        self.service.replies.close()
+        self.service.executor.close()
         report(settings.stage, self.service.counts, self._connections())
 
     def _is_ready(self) -> bool:
@@ -72,7 +72,7 @@ def assemble(settings: NtfSettings, identity: ServerIdentity, handler: CommandHa
     service = Service(
         identity=identity,
         context=server_context(identity),
-        replies=BlockReplies(handler, counts, threads=bounds.threads),
+        executor=BlockExecutor(handler, counts, threads=bounds.threads),
         peers=Peers(bounds),
         turns=Turns(bounds.blocks_at_once, Pace(bounds.task_commands_per_second, bounds.task_burst)),
         counts=counts,

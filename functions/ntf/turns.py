@@ -56,7 +56,7 @@ class Turns:
         self._next[peer] = place + cost
         turn = asyncio.get_running_loop().create_future()
         heappush(self._waiting, _Waiting(place, next(self._numbers), cost, turn))
-        self._give()
+        self._grant()
         try:
             await turn
         except asyncio.CancelledError:
@@ -66,14 +66,14 @@ class Turns:
 
     def _end(self) -> None:
         self._free += 1
-        self._give()
+        self._grant()
 
-    def _give(self) -> None:
-        """Turns to those that wait, as far as there are free ones and the pace allows."""
+    def _grant(self) -> None:
+        """A turn to each that waits, as far as there are free ones and the pace allows."""
         now = asyncio.get_running_loop().time()
         while self._waiting and self._free:
             if wait := self._pace.until(now):
-                self._give_in(wait)
+                self._grant_later(wait)
                 return
             first = heappop(self._waiting)
             if not first.turn.done():
@@ -82,10 +82,10 @@ class Turns:
                 self._pace.spend(now, first.cost)
                 first.turn.set_result(None)
 
-    def _give_in(self, seconds: float) -> None:
+    def _grant_later(self, seconds: float) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(seconds, self._on_time)
 
     def _on_time(self) -> None:
         self._timer = None
-        self._give()
+        self._grant()

@@ -60,7 +60,7 @@ async def serving(identity: ServerIdentity, handler: Recording, bounds: NtfBound
     finally:
         handler.gate.set()
         await task.server.stop()
-        task.service.replies.close()
+        task.service.executor.close()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from nacl.public import PrivateKey
 
 from bench.simplex_fuzz import Unauthorized, fuzz, mutated, valid_blocks
 from clarion.networks.simplex.ntf import NtfSession
-from ntf.block_replies import BlockReplies
+from ntf.block_executor import BlockExecutor
 from tests.ntf.agent import TlsAgent, answer_of, transmissions_of
 from tests.ntf.conftest import Connect, Serve
 from tests.ntf.handlers import Recording
@@ -27,9 +27,9 @@ UNBOUNDED = {
 
 
 async def test_mutated_blocks_are_answered_by_nothing_but_errors_of_the_protocol_and_leave_nothing() -> None:
-    replies = BlockReplies(Unauthorized(), Counter(), threads=2)
-    found = await fuzz(4_000, 1, replies)
-    replies.close()
+    executor = BlockExecutor(Unauthorized(), Counter(), threads=2)
+    found = await fuzz(4_000, 1, executor)
+    executor.close()
     assert b"else" not in found
     assert {b"ERR BLOCK", b"ERR AUTH", b"ERR CMD SYNTAX", b"ERR CMD UNKNOWN", b"ERR SESSION"} <= found.keys()
 

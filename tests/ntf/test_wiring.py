@@ -50,7 +50,7 @@ async def task(settings: NtfSettings, identity: ServerIdentity) -> AsyncIterator
     made = wire(settings)
     yield made
     await made.server.stop()
-    made.service.replies.close()
+    made.service.executor.close()
 
 
 async def test_an_agent_registers_a_token_and_asks_for_its_status(

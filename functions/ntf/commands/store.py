@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 CODE_SECONDS = 86_400
 """As long is a code worth pushing. It is good for as long as its token waits for it."""
-NEWEST_SECONDS = 86_400
+NEWEST_PUSH_SECONDS = 86_400
+"""As long is a push of what came meanwhile worth sending."""
 _ENVIRONMENTS = {NtfProvider.APNS_SANDBOX: Environment.SANDBOX}
 
 
@@ -93,7 +94,7 @@ class NtfStore:
 
     def push_newest(self, row: Subscription, number: int) -> None:
         """What has come while its token was not active, up to this number."""
-        self._push(row, Purpose.REFRESH, Wanted.ALERT, NEWEST_SECONDS, number)
+        self._push(row, Purpose.REFRESH, Wanted.ALERT, NEWEST_PUSH_SECONDS, number)
 
     def order(self, command: SimplexCommand, delay: int) -> None:
         """`delay` is in seconds: by then the caller's write is done, or never will be."""

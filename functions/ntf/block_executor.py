@@ -1,4 +1,4 @@
-"""Commands of one block: several at once, those of one entity in the order in which they stand."""
+"""Executes the commands of one block: several at once, those of one entity in the order in which they stand."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class CommandHandler(Protocol):
         """The content of the reply. Called by several threads at once; raises nothing."""
 
 
-class BlockReplies:
+class BlockExecutor:
     """One for the whole task: it bounds how many commands wait for AWS at once."""
 
     def __init__(self, handler: CommandHandler, counts: Counts, *, threads: int) -> None:
@@ -28,8 +28,8 @@ class BlockReplies:
         self._counts = counts
         self._pool = ThreadPoolExecutor(threads, "command")
 
-    async def of(self, block: Sequence[NtfRequest | NtfReply], peer: Peer) -> Sequence[NtfReply]:
-        """In the order of the requests, which `peer` has sent."""
+    async def execute(self, block: Sequence[NtfRequest | NtfReply], peer: Peer) -> Sequence[NtfReply]:
+        """The replies, in the order of the requests, which `peer` has sent."""
         replies: dict[int, NtfReply] = {}
 
         async def answer(numbers: Sequence[int]) -> None:
