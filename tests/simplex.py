@@ -38,7 +38,6 @@ from clarion.tables import RuleRow, Subscription, find_subscription, split_rule_
 from ntf.commands.replies import NtfCommands
 from ntf.commands.store import NtfStore
 from simplex.token_commands import TokenCommandHandler
-from simplex.token_queues import TokenQueues
 from simplex.token_rules import TokenRules
 from tests.events import SETTINGS, KeptEvents
 from tests.match.scene import credentials
@@ -176,9 +175,7 @@ class Stage:
             events=EventWriter(boto3.client("firehose"), sqs, SETTINGS),
             clock=clock,
         )
-        token_commands = TokenCommandHandler(
-            connection, items_table, TokenQueues(connection), TokenRules(connection, events)
-        )
+        token_commands = TokenCommandHandler(connection, items_table, TokenRules(connection, events))
         return cls(clock, NtfCommands(store), token_commands, sqs)
 
     def agent(self, name: bytes = b"o", device: bytes = DEVICE, provider: bytes = b"AP") -> Agent:

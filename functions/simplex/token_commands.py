@@ -33,7 +33,7 @@ from clarion.networks.simplex.rules import key_of
 from clarion.networks.simplex.statuses import DEAD, TokenStatus
 from clarion.networks.simplex.tokens import StoredToken, is_as_read, keep_alias, subscription_id
 from clarion.tables import actions_of, find_row, find_subscription, transact, update_if
-from simplex.token_queues import ContendedError, TokenQueues
+from simplex.token_queues import ContendedError, end_queues, keep_queues
 from simplex.token_rules import TokenRules
 
 REASONS: Mapping[str, TokenStatus] = MappingProxyType(
@@ -58,7 +58,6 @@ class TooEarlyError(MayPassError):
 class TokenCommandHandler:
     connection: Connection
     items_table: str
-    queues: TokenQueues
     rules: TokenRules
 
     def handle(self, command: SimplexCommand, now: int, until: float = NEVER) -> None:
@@ -74,7 +73,7 @@ class TokenCommandHandler:
             case TokenDeleted():
                 self._give_up(command, now, until)
             case TokenReplaced():
-                self._limit(command, now, until)
+                self._keep_no_longer(command, now, until)
             case TokenRevived():
                 self._revive(command, now, until)
 
@@ -91,7 +90,7 @@ class TokenCommandHandler:
         if row.status not in DEAD:
             self._mark_dead(row, REASONS.get(command.reason or "", TokenStatus.INVALID), now)
         if row.verified:
-            self.queues.keep(row, until)
+            keep_queues(self.connection, row, until)
             self._erase_items(row.subscription_id)
 
     def _mark_dead(self, row: StoredToken, status: TokenStatus, now: int) -> None:
@@ -108,24 +107,24 @@ class TokenCommandHandler:
             setattr(row, name, value)
 
     def _give_up(self, command: TokenDeleted, now: int, until: float) -> None:
-        """The order comes before the deletion: if that was not done, its agent has been answered so."""
+        """The command is sent before the deletion: if that was not done, its agent has been answered so."""
         if _find(command.token_id, now) is not None:
             return
-        self.queues.end(command.token_id, now, until)
+        end_queues(self.connection, command.token_id, now, until)
         of_token = subscription_id(command.token_id)
         if find_subscription(of_token) is None:
             if not erase_dead(self.connection, of_token, 0, until=until):
                 raise OutOfTimeError("there was not the time for all of its rules")
             self._erase_items(of_token)
 
-    def _limit(self, command: TokenReplaced, now: int, until: float) -> None:
-        """From then on `TVFY` orders that they are kept again."""
+    def _keep_no_longer(self, command: TokenReplaced, now: int, until: float) -> None:
+        """Its queues than itself. From then on `TVFY` has them kept again."""
         row = _find(command.token_id, now)
         if row is None or row.status == TokenStatus.ACTIVE or not row.verified:
             return
         if not update_if(row, StoredToken.lost_rules.set(True), condition=is_as_read(row)):
             raise ContendedError("others change the token")
-        self.queues.keep(row, until)
+        keep_queues(self.connection, row, until)
 
     def _revive(self, command: TokenRevived, now: int, until: float) -> None:
         row = _find(command.token_id, now)
@@ -136,7 +135,7 @@ class TokenCommandHandler:
             raise TooEarlyError("the token is not active")
         if subscription.status != SubscriptionStatus.ACTIVE:
             raise TooEarlyError("its subscription is not active")
-        kept = self.queues.keep(row, until)
+        kept = keep_queues(self.connection, row, until)
         self.rules.restore(subscription, [key_of(key) for key in kept][:QUEUES_OF_TOKEN], now, until)
         again = [StoredToken.lost_rules.set(False), StoredToken.added.set(0)]
         update_if(row, *again, condition=is_as_read(row))

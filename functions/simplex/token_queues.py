@@ -1,11 +1,11 @@
 """All queues of a token, as many at a time as a transaction takes, each time only if the token is what it was.
 
-So whoever is late changes nothing, and whoever begins again goes on: what is done already is passed over.
+So whoever is late changes nothing, and whoever begins again goes on: what is done already is passed over. Functions
+raise `ContendedError` and `OutOfTimeError`; `until` is in seconds of the monotonic clock.
 """
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import batched
 
 from pynamodb.connection import Connection
@@ -26,38 +26,40 @@ class ContendedError(MayPassError):
     """Others kept changing what is to be changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenQueues:
-    """Methods raise `ContendedError` and `OutOfTimeError`; `until` is in seconds of the monotonic clock."""
+def keep_queues(connection: Connection, token: StoredToken, until: float) -> Sequence[bytes]:
+    """As long as the token. The keys of all."""
+    rows = list(queues_of(token.token_id))
+    keys = [bytes(row.queue_key) for row in rows]
+    others = [key for key, row in zip(keys, rows, strict=True) if row.ttl != token.ttl]
+    action = FollowedQueue.ttl.remove() if token.ttl is None else FollowedQueue.ttl.set(token.ttl)
+    for write in _writes(token.token_id, is_as_read(token), others, [action]):
+        _transact(connection, write, until)
+    return keys
 
-    connection: Connection
 
-    def keep(self, token: StoredToken, until: float) -> Sequence[bytes]:
-        """As long as the token. The keys of all."""
-        rows = list(queues_of(token.token_id))
-        keys = [bytes(row.queue_key) for row in rows]
-        others = [key for key, row in zip(keys, rows, strict=True) if row.ttl != token.ttl]
-        action = FollowedQueue.ttl.remove() if token.ttl is None else FollowedQueue.ttl.set(token.ttl)
-        self._update(token.token_id, is_as_read(token), others, [action], until)
-        return keys
+def end_queues(connection: Connection, token_id: str, now: int, until: float) -> None:
+    """Those of a token that is gone; `now` is in UNIX milliseconds."""
+    keys = [bytes(row.queue_key) for row in queues_of(token_id)]
+    for write in _writes(token_id, is_gone(now), keys, ending(now)):
+        _transact(connection, write, until)
 
-    def end(self, token_id: str, now: int, until: float) -> None:
-        """Those of a token that is gone; `now` is in UNIX milliseconds."""
-        keys = [bytes(row.queue_key) for row in queues_of(token_id)]
-        self._update(token_id, is_gone(now), keys, ending(now), until)
 
-    def _update(
-        self, token_id: str, unchanged: Condition, keys: Iterable[bytes], actions: list[Action], until: float
-    ) -> None:
-        its = (FollowedQueue.token_id == token_id) & (FollowedQueue.bucket != ENDED)
-        for several in batched(keys, TRANSACTION_QUEUES, strict=False):
-            if time.monotonic() > until:
-                raise OutOfTimeError("there was not the time for all of its queues")
+def _writes(
+    token_id: str, unchanged: Condition, keys: Iterable[bytes], actions: list[Action]
+) -> Iterator[Callable[[TransactWrite], None]]:
+    its = (FollowedQueue.token_id == token_id) & (FollowedQueue.bucket != ENDED)
+    for several in batched(keys, TRANSACTION_QUEUES, strict=False):
 
-            def write(transaction: TransactWrite, several: tuple[bytes, ...] = several) -> None:
-                transaction.condition_check(StoredToken, token_id, condition=unchanged)
-                for key in several:
-                    transaction.update(FollowedQueue(key), actions=actions, condition=its)
+        def write(transaction: TransactWrite, several: tuple[bytes, ...] = several) -> None:
+            transaction.condition_check(StoredToken, token_id, condition=unchanged)
+            for key in several:
+                transaction.update(FollowedQueue(key), actions=actions, condition=its)
 
-            if not transact(self.connection, write):
-                raise ContendedError("others change the token or its queues")
+        yield write
+
+
+def _transact(connection: Connection, write: Callable[[TransactWrite], None], until: float) -> None:
+    if time.monotonic() > until:
+        raise OutOfTimeError("there was not the time for all of its queues")
+    if not transact(connection, write):
+        raise ContendedError("others change the token or its queues")

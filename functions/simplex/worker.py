@@ -25,7 +25,6 @@ from clarion.networks.simplex.settings import SimplexSettings
 from clarion.networks.simplex.tables import MODELS
 from clarion.settings import EventSettings
 from simplex.token_commands import TokenCommandHandler
-from simplex.token_queues import TokenQueues
 from simplex.token_rules import TokenRules
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ class SimplexWorkerSettings(EventSettings, WorkerSettings, SimplexSettings):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimplexWorker:
     token_commands: TokenCommandHandler
+    events: EventLog
     queue: CommandQueue
     stage: str
 
@@ -61,7 +61,7 @@ def handler(event: Mapping[str, Any], context: "LambdaContext") -> dict[str, lis
     worker = _worker()
     unfinished = worker.handle(event["Records"], now_ms(), until)
     recorded = metrics_of(SIMPLEX, worker.stage)
-    if lost := worker.token_commands.rules.events.flush():
+    if lost := worker.events.flush():
         recorded.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
     metrics.flush(recorded)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
@@ -74,7 +74,7 @@ def _worker() -> SimplexWorker:
     sqs = aws.sqs(connection.session)
     events = EventLog(EventWriter(aws.firehose(connection.session, FIREHOSE_IN_TIME), sqs, settings))
     items_table = f"{settings.table_prefix}{ITEMS}"
-    token_commands = TokenCommandHandler(
-        connection, items_table, TokenQueues(connection), TokenRules(connection, events)
+    token_commands = TokenCommandHandler(connection, items_table, TokenRules(connection, events))
+    return SimplexWorker(
+        token_commands=token_commands, events=events, queue=settings.command_queue(sqs), stage=settings.stage
     )
-    return SimplexWorker(token_commands=token_commands, queue=settings.command_queue(sqs), stage=settings.stage)

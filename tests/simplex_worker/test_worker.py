@@ -4,7 +4,6 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, cast
 
-import boto3
 import pytest
 from botocore.model import OperationModel
 
@@ -12,7 +11,6 @@ from clarion.command_queue import NO_COMMAND, OutOfTimeError
 from clarion.networks import SIMPLEX
 from clarion.networks.simplex.bounds import QUEUES_OF_TOKEN
 from clarion.networks.simplex.commands import SimplexCommand, TokenDeleted, TokenReplaced, TokenRevived, message_of
-from clarion.networks.simplex.needs import ITEMS
 from clarion.networks.simplex.queues import FollowedQueue, bucket_of, ending
 from clarion.networks.simplex.rules import queue_key
 from clarion.sqs import REASON
@@ -32,7 +30,12 @@ MAX_RECEIVES = 3
 @pytest.fixture
 def handling(stage: Stage) -> SimplexWorker:
     made = SimplexWorkerSettings.model_validate(settings(stage))
-    return SimplexWorker(token_commands=stage.token_commands, queue=made.command_queue(stage.sqs), stage="test")
+    return SimplexWorker(
+        token_commands=stage.token_commands,
+        events=stage.token_commands.rules.events,
+        queue=made.command_queue(stage.sqs),
+        stage="test",
+    )
 
 
 def settings(stage: Stage) -> dict[str, str]:
@@ -51,7 +54,7 @@ def settings(stage: Stage) -> dict[str, str]:
 
 def record(command: SimplexCommand | str, receives: int = 1) -> dict[str, Any]:
     body = command if isinstance(command, str) else message_of(command).to_json()
-    return received(f"{body}", body, receives=receives)
+    return received(body, body, receives=receives)
 
 
 def dead_letters(stage: Stage) -> list[str]:
@@ -157,7 +160,6 @@ def test_a_thousand_queues_take_as_many_requests_as_transactions_need(stage: Sta
     died(stage, agent)
     assert made.count("TransactWriteItems") == 1 + 11
     assert made.count("UpdateItem") <= 2
-    made.clear()
     agent.activate()
     made.clear()
     stage.carry_out()
@@ -200,7 +202,6 @@ def test_the_function_reports_what_is_to_come_again(
     died(stage, agent)
     for name, value in settings(stage).items():
         monkeypatch.setenv(f"CLARION_{name.upper()}", value)
-    boto3.client("dynamodb").describe_table(TableName=ITEMS)
     worker._worker.cache_clear()
     early = record(TokenRevived(token_id=agent.token_id.hex()))
     answer = worker.handler({"Records": [early, record("{}")]}, cast("LambdaContext", Context()))
