@@ -10,7 +10,7 @@ from clarion.channels import CHANNELS, Channel
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
 from clarion.networks.simplex.blocks import unpad
 from clarion.networks.simplex.encoding import MalformedSimplex
-from clarion.networks.simplex.items import PADDED_BYTES, ROOM_BYTES, MessageArrived, QueueItem, newest_items
+from clarion.networks.simplex.items import PADDED_BYTES, MessageArrived, QueueItem, fitting, joined
 from clarion.networks.simplex.payload import (
     WAKE_UP,
     message_payload,
@@ -52,10 +52,13 @@ def test_the_device_reads_all_items_of_six_onion_servers() -> None:
     assert opened(message_payload(SECRET, ITEMS), "message") == b";".join(item.text.encode() for item in ITEMS)
 
 
-def test_of_more_than_fit_the_device_reads_the_newest() -> None:
+def test_items_that_are_fitting_have_room_in_one_message_and_more_are_refused() -> None:
     long = [QueueItem(item.queue, item.read_at, MessageArrived(b"n" * 24, b"m" * 255)) for item in ITEMS]
-    assert opened(message_payload(SECRET, long), "message") == newest_items(long, ROOM_BYTES)
-    assert newest_items(long, ROOM_BYTES).count(b";") == 4
+    some = list(fitting(long))
+    assert len(some) == 5
+    assert opened(message_payload(SECRET, some), "message") == joined(some)
+    with pytest.raises(ValueError, match="too long"):
+        message_payload(SECRET, long)
 
 
 def test_a_verification_is_silent_and_carries_the_code() -> None:

@@ -6,9 +6,8 @@ nonce and metadata as the SMP server sent them, in base64url with its padding. D
 repeats what it has room for. The app leaves out what it has by the times within the metadata, but for the last item.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 from clarion.networks.simplex.addresses import SmpQueue, padded_base64url
 
@@ -44,11 +43,9 @@ class QueueItem:
         return " ".join((self.queue.uri, str(self.read_at), *encoded))
 
 
-def newest_items(items: Iterable[QueueItem], room: int) -> bytes:
-    """The newest of each queue, as many as fit into `room` bytes, the oldest first."""
-    newest = {item.queue: item for item in sorted(items, key=_read_at)}
-    texts = [item.text.encode() for item in sorted(newest.values(), key=_read_at)[-MOST_ITEMS:]]
-    return b";".join(_last_that_fit(texts, room))
+def joined(items: Iterable[QueueItem]) -> bytes:
+    """What a message says, the oldest first."""
+    return ";".join(item.text for item in sorted(items, key=_read_at)).encode()
 
 
 def fitting(items: Iterable[QueueItem], room: int = ROOM_BYTES) -> Iterator[QueueItem]:
@@ -66,10 +63,3 @@ def fitting(items: Iterable[QueueItem], room: int = ROOM_BYTES) -> Iterator[Queu
 
 def _read_at(item: QueueItem) -> int:
     return item.read_at
-
-
-def _last_that_fit(texts: Sequence[bytes], room: int) -> Sequence[bytes]:
-    """With a separator between any two."""
-    used = accumulate(len(text) + 1 for text in reversed(texts))
-    count = sum(bytes_used - 1 <= room for bytes_used in used)
-    return texts[len(texts) - count :]

@@ -16,7 +16,7 @@ from clarion import compact_json
 from clarion.networks.simplex.addresses import padded_base64url
 from clarion.networks.simplex.blocks import pad
 from clarion.networks.simplex.credentials import NONCE_BYTES, agreed_box
-from clarion.networks.simplex.items import PADDED_BYTES, ROOM_BYTES, QueueItem, newest_items
+from clarion.networks.simplex.items import PADDED_BYTES, QueueItem, joined
 
 _ALERT = {
     "mutable-content": 1,
@@ -33,8 +33,8 @@ def token_secret(ours: PrivateKey, theirs: PublicKey) -> bytes:
 
 
 def message_payload(secret: bytes, items: Iterable[QueueItem], nonce: bytes | None = None) -> bytes:
-    """Of as many items as there is room for. A nonce must never serve twice; without one it is random."""
-    return _payload(_ALERT, "message", secret, newest_items(items, ROOM_BYTES), nonce)
+    """Raises `ValueError` for more items than are `fitting`. A nonce must never serve twice; without one it is random."""
+    return _payload(_ALERT, "message", secret, joined(items), nonce)
 
 
 def verification_payload(secret: bytes, code: bytes, nonce: bytes | None = None) -> bytes:
