@@ -15,7 +15,7 @@ from clarion import newest
 from clarion.decisions import Purpose
 from clarion.faults import AWS_ERRORS
 from clarion.networks import Row, network
-from clarion.newest_updates import NewestKey, noting, sending
+from clarion.newest_updates import NewestKey, noting_sent, noting_sent_alone
 from clarion.providers.outcomes import Refused, RetryLater
 from clarion.rows import plain
 from clarion.tables import BATCH_GET_ITEMS
@@ -52,9 +52,9 @@ def note_sent(attempt: Attempt, connection: Connection, table_prefix: str) -> No
     if found is None or of_network.newest is None:
         return
     key = NewestKey(_table(of_network.name, table_prefix), str(attempt.message.subscription_id))
-    if not _update(connection, sending(key, of_network.newest, found)):
+    if not _update(connection, noting_sent(key, of_network.newest, found)):
         # More may have come meanwhile: then nothing can be removed.
-        _update(connection, noting(key, of_network.newest, found))
+        _update(connection, noting_sent_alone(key, of_network.newest, found))
 
 
 def _update(connection: Connection, request: Mapping[str, object]) -> bool:

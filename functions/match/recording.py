@@ -38,7 +38,7 @@ _ATTEMPTS = 10
 """At each another worker has written the row meanwhile."""
 
 
-class Place(NamedTuple):
+class NotificationId(NamedTuple):
     """An envelope, by its message's id, for a subscription."""
 
     message_id: str
@@ -51,11 +51,11 @@ class Observed:
 
     network: str
     subscription_id: str
-    queued: dict[Place, NewestItem] = field(default_factory=dict)
-    held_back: dict[Place, NewestItem] = field(default_factory=dict)
+    queued: dict[NotificationId, NewestItem] = field(default_factory=dict)
+    held_back: dict[NotificationId, NewestItem] = field(default_factory=dict)
 
     @property
-    def of(self) -> Newest:
+    def policy(self) -> Newest:
         found = network(self.network).newest
         if found is None:
             raise LookupError(self.network)
@@ -64,7 +64,7 @@ class Observed:
     def arrival(self, now: int) -> NewestArrival:
         """Of each name the newest item, and no more than a row has."""
         items = NewestRow(0, 0, ()).with_items([*self.queued.values(), *self.held_back.values()])
-        return NewestArrival(newest.ranked(items, self.of)[: self.of.kept], now, limited=not self.queued)
+        return NewestArrival(newest.ranked(items, self.policy)[: self.policy.kept], now, limited=not self.queued)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ class NewestRecorder:
         for subscription_id, row in rows.items():
             one = observed[subscription_id]
             late = None if isinstance(row, Failure) else self._late(one, row)
-            for place in (*one.queued, *one.held_back):
-                recorded[place.message_id] = _with_row(recorded[place.message_id], place, row, late)
+            for key in (*one.queued, *one.held_back):
+                recorded[key.message_id] = _with_row(recorded[key.message_id], key, row, late)
         return recorded
 
     def put_off(self, items: Mapping[str, AdmittedItem]) -> None:
@@ -106,23 +106,20 @@ class NewestRecorder:
         limit = self.limit_of(name)
         return min(LONGEST_LATE, max(limit.cooldown if limit else 0, self.cap.window))
 
-    def _late(self, one: Observed, row: NewestRow) -> Place | None:
+    def _late(self, one: Observed, row: NewestRow) -> NotificationId | None:
         """The newest of what is held back, if no late push is on its way for it."""
-        is_on_its_way = row.late_until > self.clock()
-        return (
-            None
-            if is_on_its_way
-            else max(one.held_back, key=lambda place: one.held_back[place].observed_at, default=None)
-        )
+        if row.late_until > self.clock():
+            return None
+        return max(one.held_back, key=lambda key: one.held_back[key].observed_at, default=None)
 
     def _record(self, one: Observed) -> NewestRow:
         """The row after it, or as it was if nothing had to be written."""
-        key, arrival = self._key(one.network, one.subscription_id), one.arrival(self.clock())
+        row_key, arrival = self._row_key(one.network, one.subscription_id), one.arrival(self.clock())
         if arrival.limited:
-            row = newest.read_item(self.dynamodb.get_item(TableName=key.table, Key=_id(key)).get("Item", {}))
+            row = newest.read_item(self.dynamodb.get_item(TableName=row_key.table, Key=_id(row_key)).get("Item", {}))
             if not self._is_worth_it(one.network, row, arrival):
                 return row
-        return self._write(key, one.of, arrival)
+        return self._write(row_key, one.policy, arrival)
 
     def _is_worth_it(self, name: str, row: NewestRow, arrival: NewestArrival) -> bool:
         """Whether what is held back is recorded. The row may have been read as it was a moment ago: then it is once more."""
@@ -133,59 +130,59 @@ class NewestRecorder:
         seldom = row.limited < AT_FIRST + LATER * (span - left) / span
         return seldom and row.with_items(arrival.items).items != row.items
 
-    def _write(self, key: NewestKey, of: Newest, arrival: NewestArrival) -> NewestRow:
+    def _write(self, row_key: NewestKey, policy: Newest, arrival: NewestArrival) -> NewestRow:
         refused = self.dynamodb.exceptions.ConditionalCheckFailedException
         for _ in range(_ATTEMPTS - 1):
             try:
-                return self._update(recording(key, of, arrival))
+                return self._update(recording(row_key, policy, arrival))
             except refused as conflict:
                 found: Any = conflict.response.get("Item")
             if found:
                 try:
-                    return self._update(trimming(key, of, arrival, newest.read_item(found)))
+                    return self._update(trimming(row_key, policy, arrival, newest.read_item(found)))
                 except refused:
                     continue
-        return self._update(recording(key, of, arrival))
+        return self._update(recording(row_key, policy, arrival))
 
     def _update(self, request: dict[str, Any]) -> NewestRow:
         return newest.read_item(self.dynamodb.update_item(**request)["Attributes"])
 
     def _put_off(self, subscription_id: str, name: str) -> None:
         until = self.clock() + self._late_milliseconds(name) - SKEW
-        self.dynamodb.update_item(**putting_off(self._key(name, subscription_id), until))
+        self.dynamodb.update_item(**putting_off(self._row_key(name, subscription_id), until))
 
-    def _key(self, name: str, subscription_id: str) -> NewestKey:
+    def _row_key(self, name: str, subscription_id: str) -> NewestKey:
         return NewestKey(f"{self.table_prefix}{network(name).needs.body_table}", subscription_id)
 
 
 def _by_subscription(items: Mapping[str, AdmittedItem]) -> dict[str, Observed]:
     found: dict[str, Observed] = {}
-    for place, item, decision in _decided(items):
+    for key, item, decision in _decided(items):
         envelope = item.item.envelope
-        of = network(envelope.network).newest
-        if of and (decision is NotificationDecision.QUEUED or decision in HELD_BACK):
-            one = found.setdefault(place.subscription_id, Observed(envelope.network, place.subscription_id))
+        policy = network(envelope.network).newest
+        if policy and (decision is NotificationDecision.QUEUED or decision in HELD_BACK):
+            one = found.setdefault(key.subscription_id, Observed(envelope.network, key.subscription_id))
             of_this = one.held_back if decision in HELD_BACK else one.queued
-            of_this[place] = NewestItem(of.name_of(envelope), item.item.message.observed_at, of.raw_of(envelope))
+            of_this[key] = NewestItem(policy.name_of(envelope), item.item.message.observed_at, policy.raw_of(envelope))
     return found
 
 
-def _decided(items: Mapping[str, AdmittedItem]) -> Iterable[tuple[Place, AdmittedItem, NotificationDecision]]:
+def _decided(items: Mapping[str, AdmittedItem]) -> Iterable[tuple[NotificationId, AdmittedItem, NotificationDecision]]:
     for name, item in items.items():
         for notification, result in item.results:
-            yield Place(name, notification.subscription_id), item, result.decision
+            yield NotificationId(name, notification.subscription_id), item, result.decision
 
 
 def _with_row(
-    item: AdmittedItem | Failure, place: Place, row: NewestRow | Failure, late: Place | None
+    item: AdmittedItem | Failure, key: NotificationId, row: NewestRow | Failure, late: NotificationId | None
 ) -> AdmittedItem | Failure:
     if isinstance(item, Failure):
         return item
     if isinstance(row, Failure):
         return row
-    numbers = {**item.numbers, place.subscription_id: row.number}
-    return replace(item, numbers=numbers, late={*item.late, place.subscription_id} if place == late else item.late)
+    numbers = {**item.numbers, key.subscription_id: row.number}
+    return replace(item, numbers=numbers, late={*item.late, key.subscription_id} if key == late else item.late)
 
 
-def _id(key: NewestKey) -> dict[str, dict[str, str]]:
-    return {"subscription_id": {"S": key.subscription_id}}
+def _id(row_key: NewestKey) -> dict[str, dict[str, str]]:
+    return {"subscription_id": {"S": row_key.subscription_id}}

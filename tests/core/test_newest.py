@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from clarion.networks import Newest
 from clarion.newest import NewestItem, NewestRow, chosen, ranked, read_item
-from clarion.newest_updates import NewestArrival, NewestKey, noting, recording, sending, trimming
+from clarion.newest_updates import NewestArrival, NewestKey, noting_sent, noting_sent_alone, recording, trimming
 from tests.match.scene import credentials
 
 MOST, KEPT = 3, 5
@@ -74,8 +74,8 @@ class Played:
 
     def push(self, found: NewestRow) -> None:
         assert (
-            self.update(sending(self.key, OF, found))
-            or self.update(noting(self.key, OF, found))
+            self.update(noting_sent(self.key, OF, found))
+            or self.update(noting_sent_alone(self.key, OF, found))
             or (self.row.sent >= found.number)
         )
 

@@ -26,7 +26,7 @@ from clarion.networks.simplex.items import MessageArrived
 from clarion.networks.simplex.needs import ITEMS
 from clarion.networks.simplex.storage_key import StorageKey
 from clarion.newest import NewestItem
-from clarion.newest_updates import NewestArrival, NewestKey, noting, recording, sending
+from clarion.newest_updates import NewestArrival, NewestKey, noting_sent, noting_sent_alone, recording
 from clarion.secrets import Secret, SharedSecret
 from clarion.tables import Subscription
 from local.apns_trouble import troubled_token
@@ -213,8 +213,8 @@ def test_what_came_while_a_push_was_on_its_way_is_not_noted_as_sent(
     second = items.record(row, 8)
     key = NewestKey(ITEMS, row.subscription_id)
     with pytest.raises(items.client.exceptions.ConditionalCheckFailedException):
-        items.client.update_item(**sending(key, NEWEST, found))
-    items.client.update_item(**noting(key, NEWEST, found))
+        items.client.update_item(**noting_sent(key, NEWEST, found))
+    items.client.update_item(**noting_sent_alone(key, NEWEST, found))
     assert worker.work().decisions == {PushDecision.COALESCED: 1}
     queue.put(push(message, row, Purpose.NOTIFICATION, second))
     assert worker.work().decisions == {PushDecision.DELIVERED: 1}

@@ -80,7 +80,7 @@ def read_item(item: Mapping[str, Mapping[str, Any]]) -> NewestRow:
     return read({name: value for name, typed in item.items() for value in typed.values()})
 
 
-def ranked(row: NewestRow, of: Newest) -> list[NewestItem]:
+def ranked(row: NewestRow, policy: Newest) -> list[NewestItem]:
     """Its items in the order in which they are wanted: first those that no push has brought.
 
     Of these, and then of the others, each group's newest, the newest first; then each group's second, and so on. So
@@ -90,21 +90,21 @@ def ranked(row: NewestRow, of: Newest) -> list[NewestItem]:
     newest_first = row.items[::-1]
     for item in newest_first:
         shown = row.is_shown(item)
-        group = (shown, of.group_of(item.raw))
+        group = (shown, policy.group_of(item.raw))
         rank[item] = (shown, before[group])
         before[group] += 1
     return sorted(newest_first, key=rank.__getitem__)
 
 
-def chosen(row: NewestRow, of: Newest) -> list[NewestItem]:
+def chosen(row: NewestRow, policy: Newest) -> list[NewestItem]:
     """What one push brings of it, the newest last."""
-    fitting = of.fitting([item.raw for item in ranked(row, of)])
+    fitting = policy.fitting([item.raw for item in ranked(row, policy)])
     return [item for item in row.items if item.raw in fitting]
 
 
-def brought_by_push(row: NewestRow, of: Newest) -> list[NewestItem]:
+def brought_by_push(row: NewestRow, policy: Newest) -> list[NewestItem]:
     """What pushes have brought once one more is delivered, the newest last."""
-    brought = chosen(row, of)
+    brought = chosen(row, policy)
     return [item for item in row.items if item in brought or row.is_shown(item)]
 
 

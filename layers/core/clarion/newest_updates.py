@@ -1,7 +1,7 @@
 """The requests that write a row of `clarion.newest`: each an UpdateItem.
 
 recording ──▶ refused: there is a newer item, or no room ──▶ trimming, of the row as it was ──▶ refused: again
-sending ────▶ refused: more has come ──▶ noting
+noting_sent ▶ refused: more has come ──▶ noting_sent_alone
 """
 
 from collections.abc import Sequence
@@ -28,14 +28,14 @@ class NewestArrival(NamedTuple):
     limited: bool = False
 
 
-def recording(key: NewestKey, of: Newest, arrival: NewestArrival) -> dict[str, Any]:
+def recording(key: NewestKey, policy: Newest, arrival: NewestArrival) -> dict[str, Any]:
     """Adds the items. The answer has the whole row.
 
     It is refused, with the row as it is, if that has a newer item of such a name, or no room for another name.
     """
-    update = _arriving(of, arrival)
+    update = _arriving(policy, arrival)
     room, number = update.name("room"), update.name("number")
-    update.sets.append(f"{room} = if_not_exists({room}, {update.value(_number(of.kept))})")
+    update.sets.append(f"{room} = if_not_exists({room}, {update.value(_number(policy.kept))})")
     names = [update.name(ITEM_PREFIX + item.name) for item in arrival.items]
     for name, item in zip(names, arrival.items, strict=True):
         update.conditions.append(f"(attribute_not_exists({name}) OR {name} <= {update.put(name, _stored(item))})")
@@ -44,40 +44,40 @@ def recording(key: NewestKey, of: Newest, arrival: NewestArrival) -> dict[str, A
     return update.request(key) | {"ReturnValues": "ALL_NEW", "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
 
-def trimming(key: NewestKey, of: Newest, arrival: NewestArrival, row: NewestRow) -> dict[str, Any]:
+def trimming(key: NewestKey, policy: Newest, arrival: NewestArrival, row: NewestRow) -> dict[str, Any]:
     """Adds the items to `row`, as it was read. Of more than it may have, those are kept that the next push would bring.
 
     The answer has the whole row. It is refused if the row has changed.
     """
-    update, after = _arriving(of, arrival), row.with_items(arrival.items)
-    kept = ranked(after, of)[: of.most] if len(after.items) > of.kept else after.items
+    update, after = _arriving(policy, arrival), row.with_items(arrival.items)
+    kept = ranked(after, policy)[: policy.most] if len(after.items) > policy.kept else after.items
     for item in kept:
         if item not in row.items:
             update.set(ITEM_PREFIX + item.name, _stored(item))
-    update.set("room", _number(row.number + len(arrival.items) + of.kept - len(kept)))
+    update.set("room", _number(row.number + len(arrival.items) + policy.kept - len(kept)))
     update.remove(row.items, kept)
     update.conditions.append(f"{update.name('number')} = {update.value(_number(row.number))}")
     return update.request(key) | {"ReturnValues": "ALL_NEW"}
 
 
-def sending(key: NewestKey, of: Newest, row: NewestRow) -> dict[str, Any]:
+def noting_sent(key: NewestKey, policy: Newest, row: NewestRow) -> dict[str, Any]:
     """Says that a push has brought what it takes of `row`. Of what was brought, no more is kept than a push takes.
 
     It is refused if as much was sent already, or more has come meanwhile.
     """
-    brought = brought_by_push(row, of)
-    gone = brought[: max(0, len(row.items) - of.most)]
+    brought = brought_by_push(row, policy)
+    gone = brought[: max(0, len(row.items) - policy.most)]
     kept = [item for item in row.items if item not in gone]
     update = _noting(row, [item for item in brought if item not in gone])
-    update.set("room", _number(row.number + of.kept - len(kept)))
+    update.set("room", _number(row.number + policy.kept - len(kept)))
     update.remove(row.items, kept)
     update.conditions.append(f"{update.name('number')} = {update.value(_number(row.number))}")
     return update.request(key)
 
 
-def noting(key: NewestKey, of: Newest, row: NewestRow) -> dict[str, Any]:
+def noting_sent_alone(key: NewestKey, policy: Newest, row: NewestRow) -> dict[str, Any]:
     """The same, and nothing is removed."""
-    return _noting(row, brought_by_push(row, of)).request(key)
+    return _noting(row, brought_by_push(row, policy)).request(key)
 
 
 def putting_off(key: NewestKey, late_until: int) -> dict[str, Any]:
@@ -137,9 +137,9 @@ class _Update:
         }
 
 
-def _arriving(of: Newest, arrival: NewestArrival) -> _Update:
+def _arriving(policy: Newest, arrival: NewestArrival) -> _Update:
     update = _Update()
-    update.set("ttl", _number(arrival.at // 1000 + of.life_seconds))
+    update.set("ttl", _number(arrival.at // 1000 + policy.life_seconds))
     update.add("number", len(arrival.items))
     if arrival.limited:
         update.add("limited", 1)
