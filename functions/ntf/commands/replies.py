@@ -20,7 +20,7 @@ from clarion.networks.simplex.ntf_commands import (
     VerifyToken,
 )
 from clarion.secrets import SecretError
-from ntf.commands import registration, subscription, verification
+from ntf.commands import registration, subscription, token, verification
 from ntf.commands.store import NtfStore
 
 logger = Logger(service=SIMPLEX)
@@ -56,7 +56,7 @@ def _execute(store: NtfStore, request: NtfRequest, command: NtfCommand) -> bytes
         case VerifyToken():
             return verification.verify(store, request, command)
         case ScheduleWakeUps():
-            return verification.schedule(store, request, command)
+            return token.schedule(store, request, command)
         case SubscribeQueue():
             return subscription.subscribe(store, request, command)
     return _PLAIN[command](store, request)
@@ -67,8 +67,8 @@ def _pong(_store: NtfStore, _request: NtfRequest) -> bytes:
 
 
 _PLAIN: Mapping[PlainCommand, Callable[[NtfStore, NtfRequest], bytes]] = {
-    PlainCommand.CHECK_TOKEN: verification.check,
-    PlainCommand.DELETE_TOKEN: verification.delete,
+    PlainCommand.CHECK_TOKEN: token.check,
+    PlainCommand.DELETE_TOKEN: token.delete,
     PlainCommand.CHECK_SUBSCRIPTION: subscription.check,
     PlainCommand.DELETE_SUBSCRIPTION: subscription.delete,
     PlainCommand.PING: _pong,

@@ -37,7 +37,7 @@ from clarion.rulesets import Changed, RuleSet
 from clarion.tables import RuleRow, Subscription, find_subscription, rule_key, transact, unchanged, update_if
 from ntf.commands.registration import is_of_device
 from ntf.commands.store import NtfStore
-from ntf.commands.verification import delete_token
+from ntf.commands.token import delete_token
 
 NO_TOKEN = bytes(ID_BYTES)
 """The id of none: looking for it takes as long as for any."""

@@ -1,33 +1,28 @@
-"""TVFY makes a token active, and deletes all others for the same device. TCHK, TCRN and TDEL follow from that.
+"""TVFY makes a token active, and deletes all others for the same device.
 
 TVFY ──▶ ACTIVE ── what came while it was not is pushed
-TDEL ──▶ the order to give its queues up, then the rows
 """
 
 from hmac import compare_digest
 
 from pynamodb.transactions import TransactWrite
 
-from clarion import subscriptions
 from clarion.backoff import WRITE_ATTEMPTS
 from clarion.decisions import SubscriptionStatus
 from clarion.events import SubscriptionChanged
 from clarion.networks import SIMPLEX
-from clarion.networks.simplex.bounds import WAKE_UP_MINUTES
-from clarion.networks.simplex.commands import TokenDeleted, TokenRevived, token_id_of
+from clarion.networks.simplex.commands import TokenRevived, token_id_of
 from clarion.networks.simplex.errors import ErrorType
-from clarion.networks.simplex.ntf import OK, NtfRequest, token_status
-from clarion.networks.simplex.ntf_commands import NtfProvider, NtfRefusal, ScheduleWakeUps, VerifyToken
+from clarion.networks.simplex.ntf import OK, NtfRequest
+from clarion.networks.simplex.ntf_commands import NtfRefusal, VerifyToken
 from clarion.networks.simplex.statuses import ALIVE, TokenStatus
-from clarion.networks.simplex.tokens import StoredToken, delete_alias, is_as_read, keep_alias
+from clarion.networks.simplex.tokens import StoredToken, is_as_read, keep_alias
 from clarion.tables import Subscription, Token, actions_of, find_subscription, transact, unchanged
-from clarion.tokens import free_token, hash_of, token_of
-from clarion.wake_ups import add_wake_up, remove_wake_up
+from clarion.tokens import hash_of, token_of
+from clarion.wake_ups import add_wake_up
 from ntf.commands.registration import is_of_device
 from ntf.commands.store import NtfStore
-
-ORDER_SECONDS = 60
-"""An order is carried out so much later: what the command writes is written by then, or never will be."""
+from ntf.commands.token import delete_token
 
 
 def verify(store: NtfStore, request: NtfRequest, command: VerifyToken) -> bytes:
@@ -39,61 +34,6 @@ def verify(store: NtfStore, request: NtfRequest, command: VerifyToken) -> bytes:
             _follow_up(store, row)
             return OK
     raise NtfRefusal(ErrorType.STORE)
-
-
-def check(store: NtfStore, request: NtfRequest) -> bytes:
-    row = store.authorized_token(request.transmission.entity_id, request)
-    return token_status(TokenStatus(row.status), request.session.version)
-
-
-def schedule(store: NtfStore, request: NtfRequest, command: ScheduleWakeUps) -> bytes:
-    """A longer period than the longest that is kept counts as that."""
-    row = store.authorized_token(request.transmission.entity_id, request)
-    if 0 < command.minutes < WAKE_UP_MINUTES.start:
-        raise NtfRefusal(ErrorType.QUOTA)
-    if row.device_token.provider is NtfProvider.NONE:
-        return OK
-    minutes = min(command.minutes, WAKE_UP_MINUTES.stop - 1) or None
-    for _ in range(WRITE_ATTEMPTS):
-        found = find_subscription(row.subscription_id)
-        if found is None:
-            raise NtfRefusal(ErrorType.AUTH)
-        if found.wake_every_minutes == minutes:
-            return OK
-        changes = {"wake_every_minutes": minutes}
-        if subscriptions.change(store.connection, found, changes, now=store.clock()):
-            return OK
-    raise NtfRefusal(ErrorType.STORE)
-
-
-def delete(store: NtfStore, request: NtfRequest) -> bytes:
-    row = store.authorized_token(request.transmission.entity_id, request)
-    for _ in range(WRITE_ATTEMPTS):
-        if delete_token(store, row):
-            return OK
-    raise NtfRefusal(ErrorType.STORE)
-
-
-def delete_token(store: NtfStore, row: StoredToken) -> bool:
-    """False if its subscription has changed meanwhile."""
-    store.order(TokenDeleted(token_id=row.token_id), ORDER_SECONDS)
-    subscription = find_subscription(row.subscription_id)
-
-    def write(transaction: TransactWrite) -> None:
-        transaction.delete(StoredToken(row.token_id))
-        delete_alias(transaction, row)
-        if subscription is None:
-            return
-        transaction.delete(subscription, condition=unchanged(subscription))
-        if subscription.status == SubscriptionStatus.ACTIVE:
-            free_token(transaction, subscription)
-        remove_wake_up(transaction, subscription)
-
-    if not transact(store.connection, write):
-        return False
-    if subscription:
-        store.record(SubscriptionChanged.of_removed(subscription, store.clock()))
-    return True
 
 
 def _activate(store: NtfStore, row: StoredToken) -> bool:

@@ -1,0 +1,80 @@
+"""TCHK, TCRN and TDEL: a token's status, how often it is woken, and its end.
+
+TDEL ──▶ the command to give its queues up, then the rows
+"""
+
+from pynamodb.transactions import TransactWrite
+
+from clarion import subscriptions
+from clarion.backoff import WRITE_ATTEMPTS
+from clarion.decisions import SubscriptionStatus
+from clarion.events import SubscriptionChanged
+from clarion.networks.simplex.bounds import WAKE_UP_MINUTES
+from clarion.networks.simplex.commands import TokenDeleted
+from clarion.networks.simplex.errors import ErrorType
+from clarion.networks.simplex.ntf import OK, NtfRequest, token_status
+from clarion.networks.simplex.ntf_commands import NtfProvider, NtfRefusal, ScheduleWakeUps
+from clarion.networks.simplex.statuses import TokenStatus
+from clarion.networks.simplex.tokens import StoredToken, delete_alias
+from clarion.tables import find_subscription, transact, unchanged
+from clarion.tokens import free_token
+from clarion.wake_ups import remove_wake_up
+from ntf.commands.store import NtfStore
+
+ORDER_SECONDS = 60
+"""An order is carried out so much later: what the command writes is written by then, or never will be."""
+
+
+def check(store: NtfStore, request: NtfRequest) -> bytes:
+    row = store.authorized_token(request.transmission.entity_id, request)
+    return token_status(TokenStatus(row.status), request.session.version)
+
+
+def schedule(store: NtfStore, request: NtfRequest, command: ScheduleWakeUps) -> bytes:
+    """A longer period than the longest that is kept counts as that."""
+    row = store.authorized_token(request.transmission.entity_id, request)
+    if 0 < command.minutes < WAKE_UP_MINUTES.start:
+        raise NtfRefusal(ErrorType.QUOTA)
+    if row.device_token.provider is NtfProvider.NONE:
+        return OK
+    minutes = min(command.minutes, WAKE_UP_MINUTES.stop - 1) or None
+    for _ in range(WRITE_ATTEMPTS):
+        found = find_subscription(row.subscription_id)
+        if found is None:
+            raise NtfRefusal(ErrorType.AUTH)
+        if found.wake_every_minutes == minutes:
+            return OK
+        changes = {"wake_every_minutes": minutes}
+        if subscriptions.change(store.connection, found, changes, now=store.clock()):
+            return OK
+    raise NtfRefusal(ErrorType.STORE)
+
+
+def delete(store: NtfStore, request: NtfRequest) -> bytes:
+    row = store.authorized_token(request.transmission.entity_id, request)
+    for _ in range(WRITE_ATTEMPTS):
+        if delete_token(store, row):
+            return OK
+    raise NtfRefusal(ErrorType.STORE)
+
+
+def delete_token(store: NtfStore, row: StoredToken) -> bool:
+    """False if its subscription has changed meanwhile."""
+    store.order(TokenDeleted(token_id=row.token_id), ORDER_SECONDS)
+    subscription = find_subscription(row.subscription_id)
+
+    def write(transaction: TransactWrite) -> None:
+        transaction.delete(StoredToken(row.token_id))
+        delete_alias(transaction, row)
+        if subscription is None:
+            return
+        transaction.delete(subscription, condition=unchanged(subscription))
+        if subscription.status == SubscriptionStatus.ACTIVE:
+            free_token(transaction, subscription)
+        remove_wake_up(transaction, subscription)
+
+    if not transact(store.connection, write):
+        return False
+    if subscription:
+        store.record(SubscriptionChanged.of_removed(subscription, store.clock()))
+    return True
