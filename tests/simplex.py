@@ -1,6 +1,7 @@
 """An NTF server's commands in the emulation, agents that ask them, and the worker that carries out what follows."""
 
 import json
+from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -145,7 +146,6 @@ class Agent:
         return {name: self._opened(data["nonce"], value) for name, value in data.items() if name != "nonce"}
 
     def _opened(self, nonce: str, text: str) -> bytes:
-        from base64 import urlsafe_b64decode  # noqa: PLC0415 - of this alone
 
         padded = Box.decode(self.secret).decrypt(urlsafe_b64decode(text), urlsafe_b64decode(nonce))
         return Reader(padded).long()
@@ -185,13 +185,13 @@ class Stage:
         """Since the last look."""
         return [PushMessage.model_validate_json(body) for body in self.drain("apns")]
 
-    def orders(self) -> list[SimplexCommand]:
+    def sent_commands(self) -> list[SimplexCommand]:
         """Since the last look."""
         return [read_command(CommandMessage.model_validate_json(body).content) for body in self.drain("commands")]
 
     def carry_out(self) -> None:
-        for order in self.orders():
-            self.token_commands.handle(order, self.clock())
+        for command in self.sent_commands():
+            self.token_commands.handle(command, self.clock())
 
     def drain(self, name: str) -> list[str]:
         url, bodies = self.sqs.get_queue_url(QueueName=name)["QueueUrl"], list[str]()

@@ -138,7 +138,7 @@ class Registering:
     def _carry_out(self) -> bool:
         """All orders, each until it is done with."""
         with wire.aside():
-            self._orders += self.stage.orders()
+            self._orders += self.stage.sent_commands()
         while self._orders:
             try:
                 self.stage.token_commands.handle(self._orders[0], self.clock())

@@ -72,6 +72,6 @@ def test_an_idle_token_costs_a_tenth_of_a_cent_a_month_at_most(stage: Stage) -> 
 
 def test_nothing_of_it_is_pushed_or_ordered(stage: Stage) -> None:
     subscribed(stage)
-    stage.orders()
+    stage.sent_commands()
     assert stage.pushes() == []
-    assert stage.orders() == []
+    assert stage.sent_commands() == []

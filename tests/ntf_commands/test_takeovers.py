@@ -54,7 +54,7 @@ def test_one_that_is_verified_in_time_costs_no_write_of_its_queues(stage: Stage)
     agent = following(stage)
     agent.replace(OTHER_DEVICE)
     assert agent.verify() == b"OK"
-    assert [type(order) for order in stage.orders()] == [TokenReplaced]
+    assert [type(command) for command in stage.sent_commands()] == [TokenReplaced]
     stage.token_commands.handle(TokenReplaced(token_id=agent.token_id.hex()), stage.clock())
     assert ttls(stage) == [None]
     assert not stage.token(agent).lost_rules
@@ -78,7 +78,7 @@ def test_the_worker_does_not_limit_what_was_verified_meanwhile(stage: Stage, mon
     agent = following(stage)
     agent.replace(OTHER_DEVICE)
     code = agent.pushed_code()
-    [order] = stage.orders()
+    [command] = stage.sent_commands()
 
     def transact_after_verification(connection: Connection, write: Callable[[TransactWrite], None]) -> bool:
         agent.verify(code)
@@ -86,9 +86,9 @@ def test_the_worker_does_not_limit_what_was_verified_meanwhile(stage: Stage, mon
 
     monkeypatch.setattr("simplex.token_queues.transact", transact_after_verification)
     with pytest.raises(ContendedError):
-        stage.token_commands.handle(order, stage.clock())
+        stage.token_commands.handle(command, stage.clock())
     monkeypatch.undo()
-    stage.token_commands.handle(order, stage.clock())
+    stage.token_commands.handle(command, stage.clock())
     stage.carry_out()
     assert (ttls(stage), stage.token(agent).lost_rules) == ([None], False)
 
@@ -110,9 +110,9 @@ def test_a_queue_of_a_token_that_is_gone_is_free_and_the_others_are_given_up(sta
     forget(stage, agent)
     other = stage.agent(b"other", OTHER_DEVICE).activate()
     assert other.subscribe(1, key=7).startswith(b"IDSUB")
-    [order] = stage.orders()
-    assert order == TokenDeleted(token_id=agent.token_id.hex())
-    stage.token_commands.handle(order, stage.clock())
+    [command] = stage.sent_commands()
+    assert command == TokenDeleted(token_id=agent.token_id.hex())
+    stage.token_commands.handle(command, stage.clock())
     assert owners(stage) == [other.token_id.hex()]
     assert (stage.rules(before), len(stage.rules(stage.subscription(other).subscription_id))) == ([], 1)
 

@@ -18,7 +18,7 @@ OTHER_DEVICE = b"cd" * 32
 
 
 def died(stage: Stage, agent: Agent, reason: str = "Unregistered") -> None:
-    """As dispatch finds out: the subscription ends, and the worker is ordered to say why."""
+    """As dispatch finds out: the subscription ends, and the worker is sent the reason."""
     row = stage.subscription(agent)
     ended = [
         Subscription.status.set(SubscriptionStatus.INVALID.value),
@@ -202,18 +202,18 @@ def test_nothing_is_left_of_a_deleted_token(stage: Stage) -> None:
     assert [row.ended for row in stage.queues()] == [True]
 
 
-def test_an_order_for_a_token_that_was_not_deleted_after_all_changes_nothing(stage: Stage) -> None:
+def test_a_command_for_a_token_that_was_not_deleted_after_all_changes_nothing(stage: Stage) -> None:
     agent = stage.agent().activate()
     agent.subscribe(1)
     agent.ask(b"TDEL", agent.token_id)
-    stage.orders()
+    stage.sent_commands()
     agent.register()
     agent.verify()
     agent.subscribe(2)
     assert agent.ask(b"TDEL", agent.token_id) == b"OK"
-    (order,) = stage.orders()
+    (command,) = stage.sent_commands()
     agent.activate()
-    stage.token_commands.handle(order, stage.clock())
+    stage.token_commands.handle(command, stage.clock())
     assert not any(row.ended for row in stage.queues())
 
 

@@ -115,8 +115,8 @@ def test_what_fails_at_its_last_attempt_is_a_dead_letter(stage: Stage, handling:
 def test_nothing_is_begun_when_the_time_is_up(stage: Stage, handling: SimplexWorker) -> None:
     agent = with_queues(stage, 1)
     agent.ask(b"TDEL", agent.token_id)
-    order = record(TokenDeleted(token_id=agent.token_id.hex()), MAX_RECEIVES)
-    assert handling.handle([order], stage.clock(), until=0) == [order["messageId"]]
+    command = record(TokenDeleted(token_id=agent.token_id.hex()), MAX_RECEIVES)
+    assert handling.handle([command], stage.clock(), until=0) == [command["messageId"]]
     assert [row.ended for row in stage.queues()] == [False]
     assert dead_letters(stage) == []
 
@@ -138,12 +138,12 @@ def test_what_there_is_no_time_for_goes_on_where_it_stopped(
 ) -> None:
     agent = with_queues(stage, 2 * token_queues.TRANSACTION_QUEUES + 1)
     agent.replace(OTHER_DEVICE)
-    order = TokenReplaced(token_id=agent.token_id.hex())
+    command = TokenReplaced(token_id=agent.token_id.hex())
     limited = []
     for _ in range(3):
         clock = OneTransaction()
         monkeypatch.setattr(token_queues, "time", clock)
-        unfinished = handling.handle([record(order, MAX_RECEIVES)], stage.clock(), clock.until)
+        unfinished = handling.handle([record(command, MAX_RECEIVES)], stage.clock(), clock.until)
         limited.append((len(unfinished), sum(row.ttl is not None for row in stage.queues())))
     assert limited == [(1, 99), (1, 198), (0, 199)]
 
@@ -183,10 +183,10 @@ def test_the_rules_of_a_deleted_token_may_take_another_time(stage: Stage) -> Non
     agent = with_queues(stage, 0)
     agent.subscribe(1)
     agent.ask(b"TDEL", agent.token_id)
-    [order] = stage.orders()
+    [command] = stage.sent_commands()
     with pytest.raises(OutOfTimeError):
-        stage.token_commands.handle(order, stage.clock(), until=0)
-    stage.token_commands.handle(order, stage.clock())
+        stage.token_commands.handle(command, stage.clock(), until=0)
+    stage.token_commands.handle(command, stage.clock())
     assert [row.ended for row in stage.queues()] == [True]
 
 

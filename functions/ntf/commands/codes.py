@@ -50,7 +50,7 @@ def wait_for_code(store: NtfStore, row: StoredToken, before: Subscription, chang
     of_subscription = {**changes.of_subscription, **_waiting_subscription(before, now), "ttl": ttl}
     after = Subscription(**(before.attribute_values | of_subscription))
     if row.verified:
-        store.order(TokenReplaced(token_id=row.token_id), VERIFIED_SECONDS)
+        store.send_command(TokenReplaced(token_id=row.token_id), VERIFIED_SECONDS)
 
     def write(transaction: TransactWrite) -> None:
         transaction.update(row, actions=actions_of(StoredToken, of_token), condition=is_as_read(row))

@@ -1,4 +1,4 @@
-"""What commands read and write, and whom they order something of."""
+"""What commands read and write, and the messages that they send."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ class NtfStore:
         """What has come while its token was not active, up to this number."""
         self._push(row, Purpose.REFRESH, Wanted.ALERT, NEWEST_PUSH_SECONDS, number)
 
-    def order(self, command: SimplexCommand, delay: int) -> None:
+    def send_command(self, command: SimplexCommand, delay: int) -> None:
         """`delay` is in seconds: by then the caller's write is done, or never will be."""
         body = message_of(command).to_json()
         self.sqs.send_message(QueueUrl=self.command_queue_url, MessageBody=body, DelaySeconds=delay)

@@ -126,7 +126,7 @@ def _taken_over(store: NtfStore, found: FollowedQueue, token: StoredToken, comma
     """From another token. Whoever reads one must not find it changed until the queue is this one's."""
     other = store.find_token(found.token_id)
     if other is None or other.alias_of:
-        store.order(TokenDeleted(token_id=found.token_id), 0)
+        store.send_command(TokenDeleted(token_id=found.token_id), 0)
         unchanged_token = is_gone(store.clock())
     elif other.status in DEAD and _is_same_key(store, found, command):
         unchanged_token = is_as_read(other)

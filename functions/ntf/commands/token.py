@@ -21,8 +21,8 @@ from clarion.tokens import free_token
 from clarion.wake_ups import remove_wake_up
 from ntf.commands.store import NtfStore
 
-ORDER_SECONDS = 60
-"""An order is carried out so much later: what the command writes is written by then, or never will be."""
+COMMAND_DELAY_SECONDS = 60
+"""After which the worker has it: by then the caller has written the deletion, or never will."""
 
 
 def check(store: NtfStore, request: NtfRequest) -> bytes:
@@ -60,7 +60,7 @@ def delete(store: NtfStore, request: NtfRequest) -> bytes:
 
 def delete_token(store: NtfStore, row: StoredToken) -> bool:
     """False if its subscription has changed meanwhile."""
-    store.order(TokenDeleted(token_id=row.token_id), ORDER_SECONDS)
+    store.send_command(TokenDeleted(token_id=row.token_id), COMMAND_DELAY_SECONDS)
     subscription = find_subscription(row.subscription_id)
 
     def write(transaction: TransactWrite) -> None:

@@ -43,7 +43,7 @@ def _activate(store: NtfStore, row: StoredToken) -> bool:
         # Its token has just been found dead: the worker is about to say so.
         raise NtfRefusal(ErrorType.AUTH)
     if row.lost_rules:
-        store.order(TokenRevived(token_id=row.token_id), 0)
+        store.send_command(TokenRevived(token_id=row.token_id), 0)
     now = store.clock()
     changes = {"status": SubscriptionStatus.ACTIVE.value, "revision": before.revision + 1, "ttl": None}
     changes |= {"created_at": now, "updated_at": now}
