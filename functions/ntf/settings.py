@@ -11,48 +11,51 @@ DEFAULT_PORT, DEFAULT_HEALTH_PORT = 8974, 8975
 
 
 class NtfBounds(BaseModel):
-    """How much of a task is given to whom; durations are in seconds.
-
-    `connections`: of a task, at some 35 KB each; `handshakes`: of these, before the agent's hello.
-    `connections_per_peer`, `handshakes_per_peer`, `connections_per_second`: of one address, at once, and new ones after as
-    many.
-    `commands_per_second`, `burst`: that a connection may send, and `peer_commands_per_second`, `peer_burst`: an address. Who
-    sends more is answered later, and is closed if that were more than `wait_seconds`. Agents check 150 subscriptions at
-    once, in blocks of four; whatever else a block holds counts as well.
-    `registrations_per_hour`, `registrations_at_once`: of tokens, TNEW and TRPL, by one address: each costs rows and a push.
-    `task_commands_per_second`, `task_burst`, `blocks_at_once`: of the task, which addresses share evenly once it is busy. A
-    handshake counts as `handshake_commands`. `threads`: that wait for AWS.
-    `handshake_seconds`: for TLS and both hellos. `idle_seconds`: until a block is there, whole; less than the balancer's 350,
-    so that an agent sees the end. `keepalive_seconds`: after which TCP asks an agent that is quiet whether it is there.
-    `write_seconds`: for an agent to take the answers to one block.
-    `last_seconds`: in which blocks are still answered once the task has to end. `drain_seconds`: for all answers then.
-    """
+    """How much of a task is given to whom; a peer is a network address."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     connections: PositiveInt = 2_500
+    """Of the task."""
     handshakes: PositiveInt = 500
+    """Of these, before the agent's hello."""
     connections_per_peer: PositiveInt = 100
     handshakes_per_peer: PositiveInt = 30
     connections_per_second: PositiveFloat = 2.0
+    """New ones of a peer, after `connections_per_peer` at once."""
     commands_per_second: PositiveFloat = 20.0
+    """Of a connection, after a `burst`. Whatever else a block holds counts as well."""
     burst: PositiveInt = 160
+    """Agents check 150 subscriptions at once, in blocks of four."""
     peer_commands_per_second: PositiveFloat = 40.0
+    """Of all connections of a peer, after a `peer_burst`."""
     peer_burst: PositiveInt = 400
     wait_seconds: PositiveFloat = 30.0
+    """By which an answer is late at most: who sends more than that is closed."""
     registrations_per_hour: PositiveFloat = 120.0
+    """Of tokens, TNEW and TRPL, by a peer, after `registrations_at_once`: each costs rows and a push."""
     registrations_at_once: PositiveInt = 50
     task_commands_per_second: PositiveFloat = 800.0
+    """Of the task, after a `task_burst`. Peers share it evenly once it is busy."""
     task_burst: PositiveInt = 100
     blocks_at_once: PositiveInt = 16
+    """That are being answered by the task."""
     handshake_commands: PositiveInt = 4
+    """As many does a handshake count for."""
     threads: PositiveInt = 32
+    """That wait for AWS."""
     handshake_seconds: PositiveFloat = 15.0
+    """For TLS and both hellos."""
     idle_seconds: PositiveFloat = 300.0
+    """Until a whole block is there; less than the balancer's 350, so that an agent sees the end."""
     keepalive_seconds: PositiveInt = 120
+    """After which TCP asks an agent that is quiet whether it is there."""
     write_seconds: PositiveFloat = 20.0
+    """For an agent to take the answers to one block."""
     last_seconds: PositiveFloat = 1.0
+    """In which blocks are still answered once the task has to end."""
     drain_seconds: PositiveFloat = 20.0
+    """For all answers then."""
 
 
 class NtfSettings(NtfCommandSettings):

@@ -29,7 +29,6 @@ async def test_a_task_alone_takes_all_parts_and_keeps_them() -> None:
     assert parts.mine == set(NAMES)
     assert not list(parts.due())
     assert not list(parts.surplus())
-    assert parts.attended
 
 
 async def test_a_part_of_a_task_at_work_is_due_to_nobody_until_it_is_released() -> None:

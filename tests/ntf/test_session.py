@@ -9,7 +9,7 @@ from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import NtfRequest, refusal, token_status
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.networks.simplex.statuses import TokenStatus
-from tests.ntf.agent import Answer, content_of, padded, split_string, string, tls_context
+from tests.ntf.agent import Answer, content_of, padded, string, tls_context
 from tests.ntf.conftest import Connect, Serve
 from tests.ntf.handlers import Recording
 
@@ -132,10 +132,6 @@ async def test_no_more_waits_for_an_agent_than_one_block(serve: Serve, connect: 
     assert len(handler.begun) == 1
     handler.gate.set()
     assert len(await asyncio.to_thread(agent.answers, 20)) == 20
-
-
-def test_the_agent_of_these_tests_reads_strings_as_they_are_written() -> None:
-    assert split_string(string(b"ab") + b"c") == (b"ab", b"c")
 
 
 async def test_a_command_says_from_which_address_it_is(serve: Serve, connect: Connect) -> None:

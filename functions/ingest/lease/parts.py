@@ -8,7 +8,7 @@ was taken for dead may still be doing its part: before it believes what only a s
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from pynamodb.expressions.condition import Condition
@@ -33,11 +33,6 @@ class PartLeases:
     def mine(self) -> frozenset[str]:
         """Those that this task holds, as far as it knows."""
         return frozenset(self._mine)
-
-    @property
-    def attended(self) -> bool:
-        """Whether each has a holder that is at work, as far as the leases have shown."""
-        return all(name in self._mine or self._has_holder(name) for name in self._names)
 
     def surplus(self) -> Iterator[str]:
         """Those of this task's that another should have. While nobody is at work, they stay."""
@@ -82,6 +77,3 @@ class PartLeases:
     @staticmethod
     def _save(name: str, holder: str, condition: Condition) -> bool:
         return save_if(PartLease(name, holder=holder, version=now_ms()), condition=condition)
-
-
-type OpenParts = Callable[[Iterable[str]], PartLeases]

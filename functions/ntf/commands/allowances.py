@@ -17,7 +17,7 @@ _HOUR = 3600
 
 
 def require_code(store: NtfStore, request: NtfRequest, address: str) -> None:
-    """For the device at `address`. Raises `NtfRefusal`: to who hammers, after one request."""
+    """For the device at `address`. Raises `NtfRefusal`; one that asks again and again costs a single request each time."""
     device = token_hash(Channel.APNS, address)
     _require(store, _name(store, device, request.session.peer.encode()), CODES_OF_DEVICE_AND_PEER)
     _require(store, _name(store, device), CODES_OF_DEVICE)

@@ -6,7 +6,7 @@ It checks what it is sent, keeps what it has for nobody, and can misbehave.
 import asyncio
 import ssl
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -207,9 +207,13 @@ class SmpTestServer:
         for client in self.clients:
             client.writer.write(content)
 
-    async def until(self, holds: object) -> None:
+    async def until(self, holds: Callable[[], object]) -> None:
         async with self._changed:
-            await self._changed.wait_for(holds)  # type: ignore[arg-type] # any callable
+            await self._changed.wait_for(lambda: bool(holds()))
+
+    async def connects(self, times: int) -> None:
+        """Wait for so many connections in all."""
+        await self.until(lambda: self.connections >= times)
 
     async def subscribes(self, *notifier_ids: bytes) -> None:
         """Wait until each of them has a subscriber."""

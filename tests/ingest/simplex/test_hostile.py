@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -104,15 +103,18 @@ async def test_names_that_nobody_resolves_delay_no_server_that_has_answered(
     smp: SmpTestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connector, "RESOLVING_SECONDS", 0.2)
-    resolve, hanging = socket.getaddrinfo, Mock(side_effect=lambda: time.sleep(2))
+    resolve, hanging = socket.getaddrinfo, list[str]()
 
     def resolve_or_hang(host: str, *args: object, **others: object) -> object:
-        return hanging() if host.endswith(".invalid") else resolve(host, *args, **others)  # type: ignore[arg-type] # as given
+        if host.endswith(".invalid"):
+            hanging.append(host)
+            time.sleep(2)
+        return resolve(host, *args, **others)  # type: ignore[arg-type] # as given
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve_or_hang)
     both = Connector(client_context(), loopback=True)
     lost = [asyncio.create_task(both.connect(address_of(smp, f"{n}.invalid"), proven=False)) for n in range(40)]
-    while hanging.call_count < 16:
+    while len(hanging) < 16:
         await asyncio.sleep(0.01)
     began = time.monotonic()
     connection = await both.connect(address_of(smp), proven=True)
@@ -126,7 +128,11 @@ async def test_names_that_nobody_resolves_delay_no_server_that_has_answered(
 async def test_a_server_whose_name_is_not_resolved_any_more_waits_among_the_unproven(
     smp: SmpTestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(socket, "getaddrinfo", Mock(side_effect=socket.gaierror))
+
+    def resolve_nothing(*_: object, **_others: object) -> object:
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_nothing)
     _, key = smp.add_queue()
     row = row_of(smp.address("gone.example"), b"id", key)
 

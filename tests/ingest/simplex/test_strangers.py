@@ -38,7 +38,7 @@ async def test_servers_that_shake_hands_and_accept_nothing_hold_up_no_other(
         await smp.subscribes(queue)
         await becomes(smp, queue, "ACTIVE")
         for stranger in more_smp:
-            await stranger.until(lambda stranger=stranger: stranger.connections >= 2)
+            await stranger.connects(2)
         assert smp.connections == 1
 
 
@@ -61,8 +61,7 @@ async def test_servers_of_one_stranger_make_way_for_one_that_two_have_and_it_sta
         # They go on taking turns with the place that is left.
         for _ in range(2):
             for server in more_smp:
-                before = server.connections
-                await server.until(lambda server=server, before=before: server.connections > before)
+                await server.connects(server.connections + 1)
         assert len(smp.clients) == 1
         assert smp.connections <= 2, "at first it may have waited for its place longer than a turn"
         await forwards(received, smp.notify(*ours))
@@ -83,8 +82,7 @@ async def test_of_servers_of_one_token_each_has_its_time(
     async with running(smp_settings()):
         await forwards(received, sent)
         for server in more_smp:
-            before = server.connections
-            await server.until(lambda server=server, before=before: server.connections > before)
+            await server.connects(server.connections + 1)
 
 
 async def test_a_server_whose_queues_have_all_ended_is_left(
