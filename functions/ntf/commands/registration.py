@@ -115,22 +115,12 @@ def _find(store: NtfStore, token: DeviceToken, derived: str) -> StoredToken | No
 
 def _add(store: NtfStore, command: RegisterToken, derived: str, address: str) -> bytes | None:
     """None if somebody else has written the row."""
-    ours = PrivateKey.generate()
+    ours, now = PrivateKey.generate(), store.clock()
     try:
-        agreed = token_secret(ours, dh_key(command.dh_key))
+        secrets = TokenSecrets(bytes(ours), token_secret(ours, dh_key(command.dh_key)), token_bytes(CODE_BYTES))
     except MalformedSimplex:
         raise NtfRefusal(ErrorType.CRYPTO) from None
-    secrets, now = TokenSecrets(bytes(ours), agreed, token_bytes(CODE_BYTES)), store.clock()
-    row = StoredToken(
-        derived,
-        owner_key=command.owner_key,
-        secrets=store.key.seal(secrets.packed, bytes.fromhex(derived)),
-        provider=command.token.provider.value,
-        token=command.token.token,
-        status=TokenStatus.REGISTERED.value,
-        registered_at=now,
-        ttl=now // 1000 + UNVERIFIED_SECONDS,
-    )
+    row = _row(store, command, derived, secrets, now)
     subscription = _subscription(store, row, address, secrets)
     pushed = command.token.provider is not NtfProvider.NONE
 
@@ -145,6 +135,19 @@ def _add(store: NtfStore, command: RegisterToken, derived: str, address: str) ->
         store.record(SubscriptionChanged.of(subscription, now))
         store.push_code(subscription)
     return token_registered(row.id, ours.public_key)
+
+
+def _row(store: NtfStore, command: RegisterToken, derived: str, secrets: TokenSecrets, now: int) -> StoredToken:
+    return StoredToken(
+        derived,
+        owner_key=command.owner_key,
+        secrets=store.key.seal(secrets.packed, bytes.fromhex(derived)),
+        provider=command.token.provider.value,
+        token=command.token.token,
+        status=TokenStatus.REGISTERED.value,
+        registered_at=now,
+        ttl=now // 1000 + UNVERIFIED_SECONDS,
+    )
 
 
 def _subscription(store: NtfStore, row: StoredToken, address: str, secrets: TokenSecrets) -> Subscription:

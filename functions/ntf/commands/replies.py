@@ -8,7 +8,7 @@ from aws_lambda_powertools import Logger
 from clarion.faults import AWS_ERRORS, describe
 from clarion.networks import SIMPLEX
 from clarion.networks.simplex.errors import ErrorType
-from clarion.networks.simplex.ntf import PONG, NtfRequest, refusal
+from clarion.networks.simplex.ntf import NtfRequest, refusal
 from clarion.networks.simplex.ntf_commands import (
     NtfCommand,
     NtfRefusal,
@@ -62,16 +62,13 @@ def _execute(store: NtfStore, request: NtfRequest, command: NtfCommand) -> bytes
     return _PLAIN[command](store, request)
 
 
-def _pong(_store: NtfStore, _request: NtfRequest) -> bytes:
-    return PONG
-
-
-_PLAIN: Mapping[PlainCommand, Callable[[NtfStore, NtfRequest], bytes]] = {
+_PLAIN: Mapping[
+    PlainCommand, Callable[[NtfStore, NtfRequest], bytes]
+] = {  # a ping is answered before: it waits for nothing
     PlainCommand.CHECK_TOKEN: token.check,
     PlainCommand.DELETE_TOKEN: token.delete,
     PlainCommand.CHECK_SUBSCRIPTION: subscription.check,
     PlainCommand.DELETE_SUBSCRIPTION: subscription.delete,
-    PlainCommand.PING: _pong,
 }
 
 

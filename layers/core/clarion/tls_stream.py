@@ -38,7 +38,7 @@ class TlsStream:
     @property
     def certificates(self) -> Sequence[bytes]:
         """What the other side showed, in DER, its own first."""
-        return self._tls.get_unverified_chain()
+        return tuple(self._tls.get_unverified_chain() or ())
 
     @property
     def suite(self) -> str | None:

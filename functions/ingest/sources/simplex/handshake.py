@@ -4,6 +4,7 @@ TLS ──▶ its chain has the identity that the agent named, whose leaf it has
 """
 
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -69,15 +70,15 @@ async def greet(stream: TlsStream, server: SmpServer) -> SmpConnection:
     return SmpConnection(stream, session_id, server_key)
 
 
-def _session_key(hello: SmpServerHello, chain: object, leaf: Ed25519PublicKey | Ed448PublicKey) -> PublicKey:
-    if list(hello.certificates) != chain:
+def _session_key(hello: SmpServerHello, chain: Sequence[bytes], leaf: Ed25519PublicKey | Ed448PublicKey) -> PublicKey:
+    if hello.certificates != chain:
         raise MalformedSimplex("another chain of certificates than TLS has shown")
     return signed_key(hello.signed_key, leaf)
 
 
-def _leaf_of(server: SmpServer, chain: object) -> Ed25519PublicKey | Ed448PublicKey:
+def _leaf_of(server: SmpServer, chain: Sequence[bytes]) -> Ed25519PublicKey | Ed448PublicKey:
     """The key of the chain's leaf. Raises `MalformedSimplex` if the server that the agent named has not signed it."""
-    if not isinstance(chain, list) or identity_of(chain) != server.identity:
+    if identity_of(chain) != server.identity:
         raise MalformedSimplex("another identity")
     try:
         leaf, identity = map(x509.load_der_x509_certificate, chain[:2])

@@ -64,6 +64,15 @@ class SessionListener(Protocol):
     async def arrived(self, messages: Sequence[tuple[WatchedQueue, MessageArrived]]) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A subscription that is asked for; without `signed`, its key can't be read."""
+
+    id: bytes
+    queue: WatchedQueue
+    signed: bytes | None
+
+
 class SmpSession:
     def __init__(
         self,
@@ -107,17 +116,17 @@ class SmpSession:
             for block in batch_blocks([one.signed for one in asked if one.signed], SMP_BLOCK_BYTES):
                 await self._connection.write(block)
 
-    def _sign(self, queues: Sequence[WatchedQueue]) -> "list[_Asked]":
+    def _sign(self, queues: Sequence[WatchedQueue]) -> list[_Asked]:
         return [self._signed(queue) for queue in queues]
 
-    def _signed(self, queue: WatchedQueue) -> "_Asked":
+    def _signed(self, queue: WatchedQueue) -> _Asked:
         number = os.urandom(NONCE_BYTES)
         session = self._connection
         try:
             key = self._open_key(queue)
             signed = subscribe(queue.notifier_id, key, number, session.session_id, session.server_key)
         except UnreadableKey:
-            return _Asked(number, queue, b"")
+            return _Asked(number, queue, None)
         except MalformedSimplex:
             raise SourceFault("no secret can be agreed on with its key") from None
         return _Asked(number, queue, signed)
@@ -132,7 +141,8 @@ class SmpSession:
         while True:
             await asyncio.sleep(min(self._times.ping, self._times.answer) / 4)
             now = time.monotonic()
-            if any(now - asked_at > self._times.answer for _, asked_at in list(self._asked.values())[:1]):
+            _, oldest = next(iter(self._asked.values()), (None, now))
+            if now - oldest > self._times.answer:
                 raise SourceLost("no answer")
             if now - self._received_at > self._times.silence:
                 raise SourceLost("silence")
@@ -172,12 +182,3 @@ class SmpSession:
             self._listener.answered(queue, content if isinstance(content, ErrorType) else None)
         elif isinstance(content, ErrorType) and not transmission.correlation_id:
             raise SourceFault("it can't read what we send")
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A subscription that is asked for; `signed` is empty if it can't be."""
-
-    id: bytes
-    queue: WatchedQueue
-    signed: bytes
