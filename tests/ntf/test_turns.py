@@ -96,8 +96,7 @@ async def test_who_gives_up_while_it_waits_takes_nobodys_turn() -> None:
         waiting = [asyncio.create_task(wait()) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[0].cancel()
-    waiting[1].cancel()
-    """Its turn has come, but it has not been there since."""
+    waiting[1].cancel()  # its turn has come, but it has not been there since
     async with asyncio.timeout(60):
         await waiting[2]
         await wait()

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 CODE_SECONDS = 86_400
-"""As long is a code worth pushing. It is good for as long as its token waits for it."""
+"""How long a push with a code is worth sending. The code itself is good as long as its token waits for it."""
 NEWEST_PUSH_SECONDS = 86_400
-"""As long is a push of what came meanwhile worth sending."""
+"""How long a push of what came meanwhile is worth sending."""
 _ENVIRONMENTS = {NtfProvider.APNS_SANDBOX: Environment.SANDBOX}
 
 

@@ -92,22 +92,24 @@ class Receiver(NamedTuple):
 
 
 class Newest(NamedTuple):
-    """How a network's pushes report the newest items of a subscription, as `clarion.newest` keeps them.
-
-    A push has `most` of them, and goes out after `delay_seconds`, with what came meanwhile. A row has up to `kept`,
-    twice as many at most where several are recorded at once, for `life_seconds`. Of two items with the same `name_of` their
-    envelopes, a few letters and digits, the later one replaces the other. `group_of` says of an item as it came whose
-    it is: each group has its turn. `fitting` are those of some items that one push has room for, the first ones first.
-    """
+    """How a network's pushes report the newest items of a subscription, as `clarion.newest` keeps them."""
 
     most: int
+    """Items of a push."""
     kept: int
+    """Items of a row; where several are recorded at once, up to twice as many."""
     delay_seconds: int
+    """After which a push goes out, with what came meanwhile."""
     life_seconds: int
+    """How long a row is kept after its last item."""
     name_of: Callable[[Envelope], str]
+    """A few letters and digits. Of two items with the same name the later one replaces the other."""
     raw_of: Callable[[Envelope], bytes]
+    """The item, as it is kept."""
     group_of: Callable[[bytes], Hashable]
+    """Whose an item is: each group has its turn."""
     fitting: Callable[[Sequence[bytes]], Collection[bytes]]
+    """Those of some items that one push has room for, the first ones first."""
 
 
 class FcmMessage(TypedDict):

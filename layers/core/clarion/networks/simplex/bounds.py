@@ -1,4 +1,4 @@
-"""The most that anybody may have of us, each with its reason. Agents meet the counts as `ERR QUOTA`."""
+"""The most that anybody may have of us, each with its reason. An agent beyond a count is answered `ERR QUOTA`."""
 
 QUEUES_OF_TOKEN = 1_000
 """An app subscribes to one for each of its conversations."""
@@ -13,8 +13,8 @@ UNVERIFIED_SECONDS = 7 * 86_400
 NEWEST_SECONDS = UNVERIFIED_SECONDS
 """As long are a token's newest messages kept after the last one: a new token may wait for its code, and they with it."""
 INVALID_SECONDS = 30 * 86_400
-"""As long is a token kept, with its queues, that Apple says is dead: its agent may register it again, or learn why."""
+"""How long a token that Apple says is dead is kept, with its queues: its agent may register it again, or learn why."""
 ENDED_SECONDS = 86_400
-"""As long is a subscription kept after its end, for every source to see that it has ended."""
+"""How long a subscription is kept after its end, for every source to see that it has ended."""
 WAKE_UP_MINUTES = range(20, 1_441)
-"""How often an agent may have itself woken; a longer period is taken for the longest."""
+"""The periods in which an agent may have itself woken; a longer one is taken for the longest."""

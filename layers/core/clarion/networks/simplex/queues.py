@@ -58,24 +58,23 @@ class QueuesByToken(GlobalSecondaryIndex["FollowedQueue"]):
 
 
 class FollowedQueue(Model):
-    """`queue` is `SmpQueue.encoded`; `notifier_key` is the DER of a private key, sealed and bound to the `queue_key`.
-
-    `status` is a `QueueStatus`, or what `statuses.refused` made of an error. `changed_at` is when the subscription was
-    made, or given up as `bucket` says, in UNIX milliseconds: a status alone doesn't change it. `ttl` is of those that
-    were given up, and while their token is dead or waits for its code: then it is the token's.
-    """
-
     class Meta:
         table_name = QUEUES
 
     queue_key = BinaryAttribute(hash_key=True, legacy_encoding=False)
     queue = BinaryAttribute(legacy_encoding=False)
+    """`SmpQueue.encoded`."""
     notifier_key = BinaryAttribute(legacy_encoding=False)
+    """The DER of a private key, sealed and bound to the `queue_key`."""
     token_id = UnicodeAttribute()
     status = UnicodeAttribute()
+    """A `QueueStatus`, or what `statuses.refused` made of an error."""
     bucket = NumberAttribute()
+    """Its server's, or `NEWS` or `ENDED`."""
     changed_at = NumberAttribute()
+    """When the subscription was made, or given up, in UNIX milliseconds: a status alone doesn't change it."""
     ttl = NumberAttribute(null=True)
+    """Of one that was given up; of others the token's, while that is dead or waits for its code."""
 
     by_bucket = QueuesByBucket()
     by_token = QueuesByToken()

@@ -11,20 +11,20 @@ type NtfHost = Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0
 
 
 class SimplexOptions(BaseModel):
-    """`hosts` are the server's public names, first the one that clients are given; it is reached there at `port`.
-
-    Tokens of Apple are of the configured app called `app`. With `sandbox_provider`, those of Apple's sandbox are of it as well,
-    where its key, or one of its own for the sandbox, has to be good. With `test_provider`, those of a test's stand-in are. With `allow_loopback`, SMP servers may have an address of this machine's own.
-    """
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     hosts: Annotated[tuple[NtfHost, ...], Field(min_length=1)]
+    """The server's public names, first the one that clients are given."""
     app: str
+    """The configured app that Apple's tokens are of."""
     port: Annotated[int, Field(gt=0, le=0xFFFF)] = NTF_PORT
+    """Where the server is reached."""
     sandbox_provider: bool = False
+    """Whether tokens of Apple's sandbox are taken: its key, or one of its own for the sandbox, has to be good there."""
     test_provider: bool = False
+    """Whether tokens of a test's stand-in are taken."""
     allow_loopback: bool = False
+    """Whether SMP servers may have an address of this machine's own."""
 
 
 LOCAL_OPTIONS = ("test_provider", "allow_loopback")

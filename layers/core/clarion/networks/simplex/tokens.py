@@ -51,14 +51,7 @@ class TokenSecrets(NamedTuple):
 
 
 class StoredToken(Model):
-    """`secrets` are sealed `TokenSecrets`, bound to the row's `token_id`.
-
-    `token` is as the agent sent it, `status` a `TokenStatus`. It is `verified` if it ever was ACTIVE. It has `lost_rules`
-    if its subscription has ended since, or its queues have a `ttl`, and then counts the queues that were `added` to those
-    whose rules are to be written again. `servers` has some digits of the hash of each SMP server that it has named.
-    `registered_at` is when its token was, in UNIX milliseconds, which no two of them share; `ttl` is in seconds, of all
-    that are not ACTIVE. A row with `alias_of` has but a `ttl` beside, that of the row whose `alias` it is.
-    """
+    """A token, or an alias, which has nothing but `alias_of` and the `ttl` of the row that it leads to."""
 
     class Meta:
         table_name = TOKENS
@@ -68,15 +61,24 @@ class StoredToken(Model):
     alias = UnicodeAttribute(null=True)
     owner_key = BinaryAttribute(legacy_encoding=False, null=True)
     secrets = BinaryAttribute(legacy_encoding=False, null=True)
+    """Sealed `TokenSecrets`, bound to the `token_id`."""
     provider = UnicodeAttribute(null=True)
     token = BinaryAttribute(legacy_encoding=False, null=True)
+    """As the agent sent it."""
     status = UnicodeAttribute(null=True)
+    """A `TokenStatus`."""
     verified = BooleanAttribute(default=False)
+    """Whether it ever was ACTIVE."""
     lost_rules = BooleanAttribute(default=False)
+    """Whether its subscription has ended since, or its queues have a `ttl`."""
     added = NumberAttribute(default=0)
+    """How many queues were added since it has lost its rules."""
     servers = UnicodeSetAttribute(null=True)
+    """The `server_name` of each SMP server that it has named."""
     registered_at = NumberAttribute(default=0)
+    """When its token was, in UNIX milliseconds: another time for each of its tokens."""
     ttl = NumberAttribute(null=True)
+    """UNIX seconds; none while it is ACTIVE."""
 
     @property
     def subscription_id(self) -> str:
