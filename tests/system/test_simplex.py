@@ -10,6 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from clarion.networks import SIMPLEX
 from local.apns_trouble import troubled_token
 from local.provider import InjectedFault
 from local.scenes import QUIET
@@ -257,6 +258,22 @@ async def test_an_agent_goes_on_after_both_it_and_the_server_were_restarted(
             await restarted.check()
             assert [each.status for each in restarted.state.queues] == ["ACTIVE"]
             assert restarted.state.queues == [queue]
+
+
+async def test_of_a_flood_in_one_queue_some_are_held_back_and_another_queue_still_wakes(
+    system: System, token: str
+) -> None:
+    async with simplex_user(system, token) as user:
+        flooding, other = await verified(user, 2)
+        await user.send(*[flooding] * 32)
+        async for events in system.lake.growing(PATIENCE):
+            limited = [event for event in events if event.get("decision") == "rate_limited"]
+            if any(event["network"] == SIMPLEX for event in limited):
+                break
+        else:
+            pytest.fail("nothing was held back")
+        await user.send(other)
+        await user.read(await user.notified_of(other))
 
 
 async def test_a_token_that_is_deleted_is_gone_with_what_was_followed_for_it(system: System, token: str) -> None:
