@@ -159,8 +159,8 @@ class Senders:
 
 
 def received_by(system: System) -> dict[str, float]:
-    """When APNs accepted the first push of each statement."""
-    pushes = [push for push in system.apns.received if push.accepted]
+    """When APNs accepted the first push of each statement, whose collapse id is its own: other networks' pushes have none."""
+    pushes = [push for push in system.apns.received if push.accepted and "apns-collapse-id" in push.headers]
     return {push.headers["apns-collapse-id"]: push.at for push in reversed(pushes)}
 
 

@@ -16,7 +16,8 @@ PIPELINE = ROOT / ".venv-pipeline" / "bin" / "clarion-pipeline"
 QUIET_S, LONGEST_S = 10, 300
 """The live system is idle once no queue holds a message and the lake has grown no more for so long."""
 POLL_S = 1
-NEVER_EMPTY = ("-dead", "-held", "cleanup")
+NEVER_EMPTY = ("-dead", "-held", "cleanup", "simplex-commands")
+"""The last one keeps what is ordered for a quarter of an hour after a token was replaced."""
 """Endings of the queues that may hold a message: dead letters, those held for an app, and those without events."""
 _SHORT_LIVED = (
     "-XX:TieredStopAtLevel=1",
@@ -75,14 +76,15 @@ async def healthy(lake: LakeCopy, begun: str, ended: str) -> Counts:
 
 async def _idle(system: System) -> None:
     """Raises `TimeoutError` if it does not become so."""
-    known, since = -1, time.monotonic()
-    async with asyncio.timeout(LONGEST_S):
-        while time.monotonic() - since <= QUIET_S or await asyncio.to_thread(_in_flight, system):
-            files = await asyncio.to_thread(system.lake.files)
-            if files != known:
-                known, since = files, time.monotonic()
-            await asyncio.sleep(POLL_S)
+    known, since, ends = -1, time.monotonic(), time.monotonic() + LONGEST_S
+    while (in_flight := await asyncio.to_thread(_in_flight, system)) or time.monotonic() - since <= QUIET_S:
+        if time.monotonic() > ends:
+            raise TimeoutError(f"{in_flight} in flight, or files that go on coming: {known}")
+        files = await asyncio.to_thread(system.lake.files)
+        if files != known:
+            known, since = files, time.monotonic()
+        await asyncio.sleep(POLL_S)
 
 
-def _in_flight(system: System) -> bool:
-    return any(not queue.endswith(NEVER_EMPTY) for queue in system.messages())
+def _in_flight(system: System) -> dict[str, int]:
+    return {queue: count for queue, count in system.messages().items() if not queue.endswith(NEVER_EMPTY)}

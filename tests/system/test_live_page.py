@@ -82,14 +82,14 @@ async def test_the_steps_of_what_was_sent_are_those_of_why(tab: LiveTab) -> None
 
 
 async def test_a_phone_without_the_app_is_never_written_to_again(tab: LiveTab, system: System) -> None:
-    """Neither that of a statement's receiver, nor one that SimpleX's code was pushed to."""
+    """Neither that of a statement's receiver, nor one that SimpleX's code was pushed to. New ones come as long as it is on."""
     await tab.switch("dead-token")
     await tab.until_text("#rail .chip", "token_gone")
     for phone in ("A phone without the app", "A phone without SimpleX"):
         await tab.until_phone_refuses(phone, "Unregistered")
     await tab.switch("dead-token")
     dead = [push.token for push in system.apns.received if push.token.startswith("dead41001")]
-    assert len(dead) == len(set(dead)) == 2
+    assert len(dead) == len(set(dead)) >= 2
     async with system.api_of(Device("without the app, number 1")) as api:
         [subscription] = await api.list_subscriptions()
     assert subscription["status"] == "invalid"

@@ -146,9 +146,12 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
         for channel in CHANNELS
         if channel != Channel.APNS
     },
-    Call(
-        "pages", "dynamodb:UpdateItem", f"{PROD.prefix}simplex_items"
-    ): "a queue has one follower, never a crowd; but it is match's code, which records what it has pushed",
+    **{
+        Call(
+            "pages", f"dynamodb:{action}", f"{PROD.prefix}simplex_items"
+        ): "a queue has one follower, never a crowd; but it is match's code, which records what it has pushed"
+        for action in ("GetItem", "UpdateItem")
+    },
     Call(
         "ntf", "dynamodb:ConditionCheckItem", f"{PROD.prefix}simplex_tokens"
     ): "a queue is taken over from a token that is gone or dead: the commands' own tests have it",

@@ -10,6 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from clarion.networks import SIMPLEX
 from local.apns_trouble import troubled_token
 from local.provider import InjectedFault
 from local.scenes import QUIET
@@ -49,6 +50,15 @@ async def until_status(agent: Agent, queue: AgentQueue, status: str) -> None:
         while queue.status != status:
             await agent.check()
             await asyncio.sleep(QUIET)
+
+
+async def until_held_back(system: System, least: int) -> int:
+    """How many of SimpleX's messages the limit has held back so far."""
+    async for events in system.lake.growing(PATIENCE):
+        limited = [event for event in events if event.get("decision") == "rate_limited" and event["network"] == SIMPLEX]
+        if len(limited) >= least:
+            return len(limited)
+    raise TimeoutError(f"{least} are not held back")
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -257,6 +267,19 @@ async def test_an_agent_goes_on_after_both_it_and_the_server_were_restarted(
             await restarted.check()
             assert [each.status for each in restarted.state.queues] == ["ACTIVE"]
             assert restarted.state.queues == [queue]
+
+
+async def test_of_a_flood_in_one_queue_some_are_held_back_and_another_queue_still_wakes(
+    system: System, token: str
+) -> None:
+    async with simplex_user(system, token) as user:
+        flooding, other = await verified(user, 2)
+        await user.send(*[flooding] * 32)
+        count = await until_held_back(system, 1)
+        await user.send(flooding)
+        await until_held_back(system, count + 1)
+        await user.send(other)
+        await user.read(await user.notified_of(other))
 
 
 async def test_a_token_that_is_deleted_is_gone_with_what_was_followed_for_it(system: System, token: str) -> None:
