@@ -106,7 +106,7 @@ class SmpSession:
     async def _subscribe(self) -> None:
         while True:
             queues = await self._queues.take_waiting(BATCH)
-            await self._space()
+            await self._wait_for_space()
             asked = await asyncio.get_running_loop().run_in_executor(_SIGNING, self._sign, queues)
             now = time.monotonic()
             self._asked.update((one.id, (one.queue, now)) for one in asked if one.signed)
@@ -131,7 +131,7 @@ class SmpSession:
             raise SourceFault("no secret can be agreed on with its key") from None
         return _Asked(number, queue, signed)
 
-    async def _space(self) -> None:
+    async def _wait_for_space(self) -> None:
         while len(self._asked) > _MOST_ASKED - BATCH:
             self._has_space.clear()
             await self._has_space.wait()
