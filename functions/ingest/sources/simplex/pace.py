@@ -1,6 +1,6 @@
 """How fast a server is read: so fast that all of its queues can reach their limit, and no faster.
 
-What it sends beyond that waits in its socket, at its own expense. Each message costs us a part of a request.
+The rest waits in its socket, which costs us nothing; each message that is read costs a part of a request.
 """
 
 import asyncio

@@ -39,7 +39,7 @@ class WaitingPlaces:
         self._most = most
         self._clock = clock
         self._holders: dict[Claimant, float] = {}
-        """And since when."""
+        """Each with the time since when."""
         self._waiting: dict[Claimant, asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ class WaitingPlaces:
             raise
 
     def give_back(self, claimant: Claimant) -> None:
-        """Whether or not it has one."""
+        """Nothing happens if it has none."""
         self._holders.pop(claimant, None)
         self._grant()
 

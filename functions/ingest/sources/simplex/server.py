@@ -4,8 +4,8 @@
                     │ lost, or a fault: after 1 s to 10 s; up to 10 min if it has accepted none for an hour, or ever
                     └─ away for a minute: its active queues are inactive, its new ones pending
 
-To leave, only our direction is ended: what the server has sent by then is still read. Then nothing is lost, for it keeps
-what it has for nobody.
+To leave, only our direction is ended: what the server has sent by then is still read. So nothing is lost, for it keeps
+what comes while it has no subscriber.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
 LONGEST_UNPROVEN_PAUSE = 600.0
 SOON_SECONDS = 3_600.0
-"""For so long one that has accepted subscriptions is believed to come back soon."""
+"""How long a server that has accepted a subscription is expected back soon, and so tried often."""
 PROVEN_SECONDS = 86_400.0
-"""For so long it is proven; it keeps as long what it has for us."""
+"""How long it is proven after that: as long as it keeps what it has for us."""
 STEADY_SECONDS = 10.0
-"""A connection that ends before doesn't count as one to a server that is back."""
+"""A server whose connection ends before does not count as back."""
 AWAY_SECONDS = 60.0
 """After which its queues are inactive."""
 LEAVING_SECONDS = 2.0
