@@ -15,6 +15,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from clarion.metrics import Metric
 from clarion.networks import SIMPLEX
 from clarion.networks.needs import Function
 from clarion.networks.simplex.settings import SimplexOptions
@@ -23,7 +24,7 @@ from infra.base import EnvironmentStack
 from infra.config import EnvironmentConfig
 from infra.findings import accept
 from infra.image import NTF_COMMAND, STOP_SECONDS
-from infra.metrics import MAXIMUM, MINIMUM, of_targets
+from infra.metrics import AVERAGE, MAXIMUM, MINIMUM, counted, of_targets
 from infra.monitoring import add_alarm
 from infra.networks import network_settings
 from infra.options import NtfTasks
@@ -38,8 +39,10 @@ DRAINED = Duration.seconds(30)
 QUIET = Duration.seconds(350)
 """After which the balancer forgets a connection without a word. The tasks end one sooner: `ntf.settings`."""
 UNHEALTHY_AFTER = 2
+MOST_CONNECTIONS = 2_500
+"""Of a task, as `ntf.settings` has it. Quiet agents keep theirs for minutes, and take next to nothing of a processor."""
 BUSY_PERCENT = 60
-"""Of their processors, beyond which there are more tasks: what has begun by then has room until they have started."""
+"""Of their processors or connections, beyond which there are more tasks: what comes has room until they have started."""
 UNHEALTHY_MINUTES, UNREACHABLE_MINUTES = 10, 3
 
 
@@ -144,6 +147,13 @@ class NtfStack(EnvironmentStack):
         tasks.scale_on_cpu_utilization(
             "Busy",
             target_utilization_percent=BUSY_PERCENT,
+            scale_out_cooldown=Duration.minutes(1),
+            scale_in_cooldown=Duration.minutes(10),
+        )
+        tasks.scale_to_track_custom_metric(
+            "Full",
+            metric=counted(self._environment.stage, "ntf", Metric.NTF_SESSIONS_OPEN, statistic=AVERAGE, minutes=1),
+            target_value=MOST_CONNECTIONS * BUSY_PERCENT // 100,
             scale_out_cooldown=Duration.minutes(1),
             scale_in_cooldown=Duration.minutes(10),
         )

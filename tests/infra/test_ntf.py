@@ -10,6 +10,7 @@ from aws_cdk import App
 from aws_cdk.assertions import Template
 from pydantic import ValidationError
 
+from clarion.metrics import NAMESPACE, Metric, dimensions
 from clarion.networks import SIMPLEX, STATEMENTS
 from clarion.networks.needs import Function
 from clarion.networks.simplex.needs import NEEDS
@@ -80,12 +81,32 @@ def test_its_tasks_are_as_large_as_the_environment_says(server: Template) -> Non
 def test_there_are_more_tasks_while_they_are_busy_within_what_the_environment_says(server: Template) -> None:
     (service,) = properties(server, "AWS::ECS::Service")
     (scaled,) = properties(server, "AWS::ApplicationAutoScaling::ScalableTarget")
-    (policy,) = properties(server, "AWS::ApplicationAutoScaling::ScalingPolicy")
     assert "DesiredCount" not in service, "a deployment would take away those that were added"
     assert (scaled["MinCapacity"], scaled["MaxCapacity"]) == (3, 7)
     assert "service/" in json.dumps(scaled["ResourceId"])
-    tracked = policy["TargetTrackingScalingPolicyConfiguration"]
-    assert tracked["PredefinedMetricSpecification"] == {"PredefinedMetricType": "ECSServiceAverageCPUUtilization"}
+    by_processor, _ = tracked(server)
+    assert by_processor["PredefinedMetricSpecification"] == {"PredefinedMetricType": "ECSServiceAverageCPUUtilization"}
+    assert by_processor["TargetValue"] == BUSY_PERCENT
+
+
+def tracked(server: Template) -> list[Mapping[str, Any]]:
+    """By which figures there are more tasks or fewer, that of the processors first."""
+    policies = properties(server, "AWS::ApplicationAutoScaling::ScalingPolicy")
+    found = [policy["TargetTrackingScalingPolicyConfiguration"] for policy in policies]
+    return sorted(found, key=lambda one: "PredefinedMetricSpecification" not in one)
+
+
+def test_there_are_more_tasks_before_a_task_sends_agents_away(server: Template) -> None:
+    """Quiet agents keep their connections, and no processor busy."""
+    _, by_connections = tracked(server)
+    metric = by_connections["CustomizedMetricSpecification"]
+    assert (metric["Namespace"], metric["MetricName"], metric["Statistic"]) == (
+        NAMESPACE,
+        Metric.NTF_SESSIONS_OPEN,
+        "Average",
+    )
+    assert {each["Name"]: each["Value"] for each in metric["Dimensions"]} == dimensions("ntf", PROD.stage)
+    assert by_connections["TargetValue"] == NtfBounds().connections * BUSY_PERCENT / 100
 
 
 def test_production_has_two_tasks_at_least_and_no_environment_very_many() -> None:
@@ -97,6 +118,7 @@ def test_production_has_two_tasks_at_least_and_no_environment_very_many() -> Non
     page = " ".join((ROOT / "docs/ntf.md").read_text().split())
     assert f"in `prod` {PROD.ntf.tasks} to {PROD.ntf.most_tasks}, " in page
     assert f"by more than {BUSY_PERCENT} %" in page
+    assert f"more than {BUSY_PERCENT} % of the most" in page
     with pytest.raises(ValidationError, match="fewer than tasks"):
         NtfTasks(tasks=2, most_tasks=1, cpu=256, memory_mb=512)
 
