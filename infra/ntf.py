@@ -34,8 +34,11 @@ from infra.task_image import container_image
 
 PORT, HEALTH_PORT = 8974, 8975
 """Of the task, as `ntf.settings` has them."""
-DRAINED = Duration.seconds(30)
-"""From when the balancer sends a task no more connections until ECS has the task end, which closes those it has itself."""
+DRAINED = Duration.seconds(180)
+"""From when a task is taken from the balancer until ECS has the task end, which closes those connections that it has itself.
+
+The balancer goes on sending new ones for some two minutes: https://github.com/aws/containers-roadmap/issues/470
+"""
 QUIET = Duration.seconds(350)
 """After which the balancer forgets a connection without a word. The tasks end one sooner: `ntf.settings`."""
 UNHEALTHY_AFTER = 2

@@ -176,6 +176,13 @@ def test_the_tasks_end_their_connections_themselves_and_sooner_than_the_balancer
     assert bounds.last_seconds + bounds.drain_seconds < container(server)["StopTimeout"]
 
 
+def test_a_task_is_there_for_as_long_as_the_balancer_may_still_send_it_agents(server: Template) -> None:
+    """For two minutes after it was taken away, whatever the delay says: agents would call where nobody is."""
+    (group,) = properties(server, "AWS::ElasticLoadBalancingV2::TargetGroup")
+    attributes = {each["Key"]: each["Value"] for each in group["TargetGroupAttributes"]}
+    assert int(attributes["deregistration_delay.timeout_seconds"]) > 120
+
+
 def test_the_tasks_are_reached_by_the_balancer_alone(server: Template) -> None:
     groups = {each["GroupDescription"]: each for each in properties(server, "AWS::EC2::SecurityGroup")}
     assert "SecurityGroupIngress" not in groups["The balancer alone, and out to AWS"]
