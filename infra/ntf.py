@@ -24,7 +24,7 @@ from infra.base import EnvironmentStack
 from infra.config import EnvironmentConfig
 from infra.findings import accept
 from infra.image import NTF_COMMAND, STOP_SECONDS
-from infra.metrics import AVERAGE, MAXIMUM, MINIMUM, counted, of_targets
+from infra.metrics import AVERAGE, MAXIMUM, counted, of_targets
 from infra.monitoring import add_alarm
 from infra.networks import network_settings
 from infra.options import NtfTasks
@@ -163,7 +163,8 @@ class NtfStack(EnvironmentStack):
 
     def _watch(self, topic: sns.ITopic) -> None:
         count = partial(of_targets, self.balancer.load_balancer_full_name, self.targets.target_group_full_name)
-        unhealthy, healthy = count("UnHealthyHostCount", MAXIMUM), count("HealthyHostCount", MINIMUM)
+        # Each zone is counted by itself: with a task in one of them, agents are sent there from all.
+        unhealthy, healthy = count("UnHealthyHostCount", MAXIMUM), count("HealthyHostCount", MAXIMUM)
         for spec in (
             AlarmSpec("ntf-unhealthy", unhealthy, 1, UNHEALTHY_MINUTES),
             AlarmSpec("ntf-unreachable", healthy, 1, UNREACHABLE_MINUTES, below=True),
