@@ -41,5 +41,6 @@ def commands_of(settings: NtfCommandSettings, threads: int) -> NtfCommands:
             command_queue_url=settings.command_queue_url,
             items_table=f"{settings.table_prefix}{ITEMS}",
             events=EventWriter(aws.firehose(session, FIREHOSE_IN_TIME), sqs, settings),
+            stage=settings.stage,
         )
     )
