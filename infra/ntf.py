@@ -41,7 +41,8 @@ The balancer goes on sending new ones for some two minutes: https://github.com/a
 """
 QUIET = Duration.seconds(350)
 """After which the balancer forgets a connection without a word. The tasks end one sooner: `ntf.settings`."""
-UNHEALTHY_AFTER = 2
+UNHEALTHY_AFTER = 5
+"""Health checks that fail in a row. ECS ends such a task, and the agents of one that is full would all come to the others."""
 MOST_CONNECTIONS = 2_500
 """Of a task, as `ntf.settings` has it. Quiet agents keep theirs for minutes, and take next to nothing of a processor."""
 BUSY_PERCENT = 60

@@ -176,6 +176,12 @@ def test_the_tasks_end_their_connections_themselves_and_sooner_than_the_balancer
     assert bounds.last_seconds + bounds.drain_seconds < container(server)["StopTimeout"]
 
 
+def test_a_task_that_is_full_for_half_a_minute_is_not_taken_away(server: Template) -> None:
+    """ECS ends what the balancer calls unhealthy, and all its agents would come to the others."""
+    (group,) = properties(server, "AWS::ElasticLoadBalancingV2::TargetGroup")
+    assert group["UnhealthyThresholdCount"] * group["HealthCheckIntervalSeconds"] > 30
+
+
 def test_a_task_is_there_for_as_long_as_the_balancer_may_still_send_it_agents(server: Template) -> None:
     """For two minutes after it was taken away, whatever the delay says: agents would call where nobody is."""
     (group,) = properties(server, "AWS::ElasticLoadBalancingV2::TargetGroup")
