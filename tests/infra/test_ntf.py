@@ -14,6 +14,8 @@ from clarion.metrics import NAMESPACE, Metric, dimensions
 from clarion.networks import SIMPLEX, STATEMENTS
 from clarion.networks.needs import Function
 from clarion.networks.simplex.needs import NEEDS
+from console.doctor import needs
+from console.doctor.plan import DeploymentPlan, PlannedStack
 from infra.app import SETTINGS, add_stacks
 from infra.config import EnvironmentConfig
 from infra.environments import DEV, PROD
@@ -87,6 +89,12 @@ def test_there_are_more_tasks_while_they_are_busy_within_what_the_environment_sa
     by_processor, _ = tracked(server)
     assert by_processor["PredefinedMetricSpecification"] == {"PredefinedMetricType": "ECSServiceAverageCPUUtilization"}
     assert by_processor["TargetValue"] == BUSY_PERCENT
+
+
+def test_the_doctor_counts_as_many_tasks_as_there_may_be(server: Template) -> None:
+    """Of half a processor each, the new ones beside the old."""
+    plan = DeploymentPlan((PlannedStack("clarion-prod-ntf", server.to_json()),))
+    assert needs.fargate_processors(spot=False)(plan) == 7 * 2 * 0.5
 
 
 def tracked(server: Template) -> list[Mapping[str, Any]]:
