@@ -39,8 +39,8 @@ HEAD_OF_ADDED = ["with", "there is more", "dollars"]
 FIREWALL, FIREWALL_RULE = 5.00, 1.00
 BALANCER_HOUR = 0.0225
 """Of a network load balancer; what it passes on is billed beside it, at 0.006 for each unit and hour."""
-SCALING_ALARMS = 2
-"""Which target tracking makes, for more tasks and for fewer."""
+SCALING_ALARMS = 4
+"""Which target tracking makes, for more tasks and for fewer: by processors, and by connections."""
 XMTP_METRICS = 4
 XMTP_RUN_S, XMTP_GIGABYTES, XMTP_QUERIES = 3, 0.5, 336
 """Of its worker, each hour: reckoned with nobody registered."""

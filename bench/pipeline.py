@@ -27,7 +27,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -310,14 +310,11 @@ def floor(size: int | None) -> Start:
     """Of a session for so many bytes, by which the JVM's options are chosen; None leaves it those it has."""
     begun = time.perf_counter()
     spark = session("bench", cores=CORES, size=size)
-    spark.range(1).mapInArrow(_unchanged, "id long").collect()
+    # Spark's workers can't import this module by its name in a process that was spawned: what has no name is sent to them.
+    spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()
     found = Start(time.perf_counter() - begun, processor_seconds())
     spark.stop()
     return found
-
-
-def _unchanged(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    return batches
 
 
 def cold(root: str, period: Period, turns: int) -> Cold:

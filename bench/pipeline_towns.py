@@ -150,7 +150,7 @@ def town(number: int, statements: pa.Table, plan: Plan) -> Town:
     authors = range(plan.senders + plan.floods + plan.strangers)
     senders = ([keypair(by, author)[0] for author in authors] for by in (plan.seed, seed))
     drafted = zip(*(statements.column(name).to_pylist() for name in _DRAFTED), strict=True)
-    drafts = (Draft(*draft, _topic(plan, draft[1], topic)) for *draft, topic in drafted)
+    drafts = (Draft._make((*draft, _topic(plan, draft[1], topic))) for *draft, topic in drafted)
     raws, ids, _ = (
         pa.array(column, pa.binary()) for column in zip(*(signed_draft(draft, seed) for draft in drafts), strict=True)
     )

@@ -87,7 +87,11 @@ def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
         channel: limits.push_age_s if CHANNELS[channel].calls is Calls.NEVER else limits.call_age_s
         for channel in environment.channels
     }
-    commands = {commands_queue(name): limits.command_age_s for name in with_commands(environment)}
+    # A message's age counts from when it was sent, whatever it was delayed by.
+    commands = {
+        commands_queue(name): limits.command_age_s + network(name).needs.command_delay_seconds
+        for name in with_commands(environment)
+    }
     return {
         "envelopes": limits.envelope_age_s,
         "pages": limits.envelope_age_s,

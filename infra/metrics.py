@@ -5,7 +5,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from clarion.metrics import NAMESPACE, Metric, dimensions
 
-SUM, MINIMUM, MAXIMUM, SAMPLES, P99 = "Sum", "Minimum", "Maximum", "SampleCount", "p99"
+SUM, MINIMUM, MAXIMUM, AVERAGE, SAMPLES, P99 = "Sum", "Minimum", "Maximum", "Average", "SampleCount", "p99"
 
 
 def counted(

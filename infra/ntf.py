@@ -15,6 +15,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from clarion.metrics import Metric
 from clarion.networks import SIMPLEX
 from clarion.networks.needs import Function
 from clarion.networks.simplex.settings import SimplexOptions
@@ -23,7 +24,7 @@ from infra.base import EnvironmentStack
 from infra.config import EnvironmentConfig
 from infra.findings import accept
 from infra.image import NTF_COMMAND, STOP_SECONDS
-from infra.metrics import MAXIMUM, MINIMUM, of_targets
+from infra.metrics import AVERAGE, MAXIMUM, counted, of_targets
 from infra.monitoring import add_alarm
 from infra.networks import network_settings
 from infra.options import NtfTasks
@@ -33,13 +34,19 @@ from infra.task_image import container_image
 
 PORT, HEALTH_PORT = 8974, 8975
 """Of the task, as `ntf.settings` has them."""
-DRAINED = Duration.seconds(30)
-"""From when the balancer sends a task no more connections until ECS has the task end, which closes those it has itself."""
+DRAINED = Duration.seconds(180)
+"""From when a task is taken from the balancer until ECS has the task end, which closes those connections that it has itself.
+
+The balancer goes on sending new ones for some two minutes: https://github.com/aws/containers-roadmap/issues/470
+"""
 QUIET = Duration.seconds(350)
 """After which the balancer forgets a connection without a word. The tasks end one sooner: `ntf.settings`."""
-UNHEALTHY_AFTER = 2
+UNHEALTHY_AFTER = 5
+"""Health checks that fail in a row. ECS ends such a task, and the agents of one that is full would all come to the others."""
+MOST_CONNECTIONS = 2_500
+"""Of a task, as `ntf.settings` has it. Quiet agents keep theirs for minutes, and take next to nothing of a processor."""
 BUSY_PERCENT = 60
-"""Of their processors, beyond which there are more tasks: what has begun by then has room until they have started."""
+"""Of their processors or connections, beyond which there are more tasks: what comes has room until they have started."""
 UNHEALTHY_MINUTES, UNREACHABLE_MINUTES = 10, 3
 
 
@@ -147,10 +154,18 @@ class NtfStack(EnvironmentStack):
             scale_out_cooldown=Duration.minutes(1),
             scale_in_cooldown=Duration.minutes(10),
         )
+        tasks.scale_to_track_custom_metric(
+            "Full",
+            metric=counted(self._environment.stage, "ntf", Metric.NTF_SESSIONS_OPEN, statistic=AVERAGE, minutes=1),
+            target_value=MOST_CONNECTIONS * BUSY_PERCENT // 100,
+            scale_out_cooldown=Duration.minutes(1),
+            scale_in_cooldown=Duration.minutes(10),
+        )
 
     def _watch(self, topic: sns.ITopic) -> None:
         count = partial(of_targets, self.balancer.load_balancer_full_name, self.targets.target_group_full_name)
-        unhealthy, healthy = count("UnHealthyHostCount", MAXIMUM), count("HealthyHostCount", MINIMUM)
+        # Each zone is counted by itself: with a task in one of them, agents are sent there from all.
+        unhealthy, healthy = count("UnHealthyHostCount", MAXIMUM), count("HealthyHostCount", MAXIMUM)
         for spec in (
             AlarmSpec("ntf-unhealthy", unhealthy, 1, UNHEALTHY_MINUTES),
             AlarmSpec("ntf-unreachable", healthy, 1, UNREACHABLE_MINUTES, below=True),

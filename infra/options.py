@@ -146,7 +146,8 @@ def _nodes_of(name: str) -> Nodes | None:
 class NtfTasks(Config):
     """The Fargate tasks of SimpleX's NTF server, which need nothing of one another. `cpu` counts 1,024 to a processor.
 
-    There are `tasks` at least, and up to `most_tasks` while their processors are busy.
+    There are `tasks` at least, and up to `most_tasks` while their processors are busy, or they
+    have many connections.
     """
 
     tasks: Annotated[int, Field(ge=1, le=10)]

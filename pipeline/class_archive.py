@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession, Window
@@ -34,7 +35,7 @@ def make_archive() -> None:
     spark = session("classes", cores=1, shuffles=1, conf={"spark.driver.extraJavaOptions": f"{BRIEF} {dump}"})
     with tempfile.TemporaryDirectory() as folder:
         _use(spark, folder)
-    gateway = spark.sparkContext._gateway  # noqa: SLF001 - nobody else knows the JVM's process
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - nobody else knows the JVM's process
     spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()

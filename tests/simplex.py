@@ -173,6 +173,7 @@ class Stage:
             command_queue_url=commands,
             items_table=items_table,
             events=EventWriter(boto3.client("firehose"), sqs, SETTINGS),
+            stage=SETTINGS.stage,
             clock=clock,
         )
         token_commands = TokenCommandHandler(connection, items_table, TokenRules(connection, events))

@@ -50,8 +50,14 @@ def fargate_processors(*, spot: bool) -> Callable[[DeploymentPlan], float]:
 
 def _of_service(stack: PlannedStack, service: Mapping[str, Any]) -> float:
     task = stack.template["Resources"][service["TaskDefinition"]["Ref"]]["Properties"]
-    tasks = service["DesiredCount"] * service["DeploymentConfiguration"]["MaximumPercent"] / 100
+    tasks = _tasks(stack, service) * service["DeploymentConfiguration"]["MaximumPercent"] / 100
     return float(tasks * int(task["Cpu"]) / 1024)
+
+
+def _tasks(stack: PlannedStack, service: Mapping[str, Any]) -> int:
+    """At most, where the service of the stack is scaled: then it says nothing itself."""
+    scaled = stack.resources("AWS::ApplicationAutoScaling::ScalableTarget")
+    return int(service["DesiredCount"] if "DesiredCount" in service else max(one["MaxCapacity"] for one in scaled))
 
 
 def _is_spot(service: Mapping[str, Any]) -> bool:

@@ -18,7 +18,7 @@ from clarion.endings import Death, declare_dead
 from clarion.event_log import EventLog
 from clarion.events import SubscriptionChanged
 from clarion.faults import AWS_ERRORS, describe
-from clarion.messages import CommandMessage
+from clarion.messages import CommandMessage, PushMessage
 from clarion.networks import Command, network
 from clarion.proofs import record_push, unmasked
 from clarion.providers.apps import App, Apps
@@ -107,8 +107,7 @@ class Dispatcher:
         """Each message with its subscription as it is now, and what stands in its way."""
         readable = [(delivery, delivery.message) for delivery in deliveries if delivery.message is not None]
         wanted = {str(message.subscription_id) for _, message in readable}
-        # A code is pushed as soon as its subscription is written.
-        fresh = any(message.purpose is Purpose.VERIFICATION for _, message in readable)
+        fresh = any(_follows_a_write(message) for _, message in readable)
         try:
             rows = {row.subscription_id: row for row in Subscription.batch_get(list(wanted), consistent_read=fresh)}
         except PynamoDBException:
@@ -287,6 +286,12 @@ class Dispatcher:
 
     def _milliseconds(self) -> int:
         return int(self.clock() * 1000)
+
+
+def _follows_a_write(message: PushMessage) -> bool:
+    """Whether it may be sent a moment after its subscription was written: a code, or what came before that was active."""
+    is_late = message.purpose is Purpose.REFRESH and message.number is not None
+    return is_late or message.purpose is Purpose.VERIFICATION
 
 
 def _built(sendable: Sendable, now: float) -> Push | Refused:

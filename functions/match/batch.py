@@ -138,12 +138,14 @@ class Matcher:
 
     def _pushes(self, item: AdmittedItem) -> dict[str, QueuedBody]:
         """By subscription. A network makes their bodies of what strangers wrote."""
-        return {
-            str(push.subscription_id): QueuedBody(
-                self.settings.push_queues[push.channel], push.to_json(), self._delay(push)
-            )
-            for push in item.pushes()
-        }
+        return {str(push.subscription_id): self._queued(push) for push in item.pushes()}
+
+    def _queued(self, push: PushMessage) -> QueuedBody:
+        """A late one counts as observed when it is due, so that its latency is what it takes from then on."""
+        delay = self._delay(push)
+        if push.purpose is Purpose.REFRESH:
+            push = push.model_copy(update={"observed_at": self.clock() + round(delay * 1000)})
+        return QueuedBody(self.settings.push_queues[push.channel], push.to_json(), delay)
 
     def _delay(self, push: PushMessage) -> float:
         """Seconds in which more may come that goes with the same push; of a late one, until the limit is over."""

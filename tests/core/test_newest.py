@@ -13,7 +13,15 @@ from moto import mock_aws
 
 from clarion.networks import Newest
 from clarion.newest import NewestItem, NewestRow, chosen, ranked, read_item
-from clarion.newest_updates import NewestArrival, NewestKey, noting_sent, noting_sent_alone, recording, trimming
+from clarion.newest_updates import (
+    NewestArrival,
+    NewestKey,
+    noting_sent,
+    noting_sent_alone,
+    putting_off,
+    recording,
+    trimming,
+)
 from tests.match.scene import credentials
 
 MOST, KEPT = 3, 5
@@ -115,6 +123,16 @@ def test_each_group_has_its_turn_among_what_no_push_has_brought(names: set[int],
     assert len({one.raw[0] for one in first if one in unseen}) == min(MOST, len(groups))
     assert sum(one in unseen for one in first) == min(MOST, len(unseen))
     assert chosen(row, OF) == sorted(first, key=lambda one: one.observed_at)
+
+
+def test_a_row_that_was_erased_before_its_late_push_was_noted_stays_erased() -> None:
+    """Another would have no `ttl`, and be there for ever."""
+    played, until = Played(), 20
+    assert not played.update(putting_off(played.key, until))
+    assert played.row == read_item({})
+    played.record([item(1, 10)])
+    assert played.update(putting_off(played.key, until))
+    assert played.row.late_until == until
 
 
 def test_a_row_without_anything_has_nothing_to_bring() -> None:

@@ -2,7 +2,7 @@
 
 import json
 from base64 import urlsafe_b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import boto3
@@ -242,6 +242,28 @@ def test_what_can_not_be_noted_as_sent_is_logged_and_fails_no_push(
     assert worker.work().decisions == {PushDecision.DELIVERED: 1}
     assert [vars(record)["reason"] for record in caplog.records] == ["AccessDeniedException from UpdateItem"]
     assert "sent" not in items.row(row)
+
+
+def test_what_came_while_a_token_waited_is_pushed_although_it_was_verified_just_now(
+    worker: Any, queue: Any, registered: Register, message: Write, apns: Any, items: Items
+) -> None:
+    """A replica that lags behind shows to an eventually consistent read that the token still waits."""
+    row = registered(status=SubscriptionStatus.PENDING)
+    before = items.client.get_item(TableName="subscriptions", Key={"subscription_id": {"S": row.subscription_id}})
+
+    def lag(params: Mapping[str, Any], **_: object) -> tuple[AWSResponse, dict[str, Any]] | None:
+        asked = json.loads(params["body"])["RequestItems"].get("subscriptions")
+        if asked is None or asked.get("ConsistentRead"):
+            return None
+        shown = {"Responses": {"subscriptions": [before["Item"]]}, "UnprocessedKeys": {}}
+        return AWSResponse("", 200, HTTPHeaders(), None), shown | {"ResponseMetadata": {"HTTPStatusCode": 200}}
+
+    events: Any = Subscription._get_connection().connection.client.meta.events
+    events.register_first("before-call.dynamodb.BatchGetItem", lag)
+    row.update([Subscription.status.set(SubscriptionStatus.ACTIVE.value)])
+    queue.put(push(message, row, Purpose.REFRESH, items.record(row, 1)))
+    assert worker.work().decisions == {PushDecision.DELIVERED: 1}
+    assert [numbers_of(one) for one in apns.received] == [{1}]
 
 
 def test_what_was_not_delivered_is_not_sent(

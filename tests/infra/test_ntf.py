@@ -10,9 +10,12 @@ from aws_cdk import App
 from aws_cdk.assertions import Template
 from pydantic import ValidationError
 
+from clarion.metrics import NAMESPACE, Metric, dimensions
 from clarion.networks import SIMPLEX, STATEMENTS
 from clarion.networks.needs import Function
 from clarion.networks.simplex.needs import NEEDS
+from console.doctor import needs
+from console.doctor.plan import DeploymentPlan, PlannedStack
 from infra.app import SETTINGS, add_stacks
 from infra.config import EnvironmentConfig
 from infra.environments import DEV, PROD
@@ -80,12 +83,38 @@ def test_its_tasks_are_as_large_as_the_environment_says(server: Template) -> Non
 def test_there_are_more_tasks_while_they_are_busy_within_what_the_environment_says(server: Template) -> None:
     (service,) = properties(server, "AWS::ECS::Service")
     (scaled,) = properties(server, "AWS::ApplicationAutoScaling::ScalableTarget")
-    (policy,) = properties(server, "AWS::ApplicationAutoScaling::ScalingPolicy")
     assert "DesiredCount" not in service, "a deployment would take away those that were added"
     assert (scaled["MinCapacity"], scaled["MaxCapacity"]) == (3, 7)
     assert "service/" in json.dumps(scaled["ResourceId"])
-    tracked = policy["TargetTrackingScalingPolicyConfiguration"]
-    assert tracked["PredefinedMetricSpecification"] == {"PredefinedMetricType": "ECSServiceAverageCPUUtilization"}
+    by_processor, _ = tracked(server)
+    assert by_processor["PredefinedMetricSpecification"] == {"PredefinedMetricType": "ECSServiceAverageCPUUtilization"}
+    assert by_processor["TargetValue"] == BUSY_PERCENT
+
+
+def test_the_doctor_counts_as_many_tasks_as_there_may_be(server: Template) -> None:
+    """Of half a processor each, the new ones beside the old."""
+    plan = DeploymentPlan((PlannedStack("clarion-prod-ntf", server.to_json()),))
+    assert needs.fargate_processors(spot=False)(plan) == 7 * 2 * 0.5
+
+
+def tracked(server: Template) -> list[Mapping[str, Any]]:
+    """By which figures there are more tasks or fewer, that of the processors first."""
+    policies = properties(server, "AWS::ApplicationAutoScaling::ScalingPolicy")
+    found = [policy["TargetTrackingScalingPolicyConfiguration"] for policy in policies]
+    return sorted(found, key=lambda one: "PredefinedMetricSpecification" not in one)
+
+
+def test_there_are_more_tasks_before_a_task_sends_agents_away(server: Template) -> None:
+    """Quiet agents keep their connections, and no processor busy."""
+    _, by_connections = tracked(server)
+    metric = by_connections["CustomizedMetricSpecification"]
+    assert (metric["Namespace"], metric["MetricName"], metric["Statistic"]) == (
+        NAMESPACE,
+        Metric.NTF_SESSIONS_OPEN,
+        "Average",
+    )
+    assert {each["Name"]: each["Value"] for each in metric["Dimensions"]} == dimensions("ntf", PROD.stage)
+    assert by_connections["TargetValue"] == NtfBounds().connections * BUSY_PERCENT / 100
 
 
 def test_production_has_two_tasks_at_least_and_no_environment_very_many() -> None:
@@ -97,6 +126,7 @@ def test_production_has_two_tasks_at_least_and_no_environment_very_many() -> Non
     page = " ".join((ROOT / "docs/ntf.md").read_text().split())
     assert f"in `prod` {PROD.ntf.tasks} to {PROD.ntf.most_tasks}, " in page
     assert f"by more than {BUSY_PERCENT} %" in page
+    assert f"more than {BUSY_PERCENT} % of the most" in page
     with pytest.raises(ValidationError, match="fewer than tasks"):
         NtfTasks(tasks=2, most_tasks=1, cpu=256, memory_mb=512)
 
@@ -154,6 +184,19 @@ def test_the_tasks_end_their_connections_themselves_and_sooner_than_the_balancer
     assert bounds.last_seconds + bounds.drain_seconds < container(server)["StopTimeout"]
 
 
+def test_a_task_that_is_full_for_half_a_minute_is_not_taken_away(server: Template) -> None:
+    """ECS ends what the balancer calls unhealthy, and all its agents would come to the others."""
+    (group,) = properties(server, "AWS::ElasticLoadBalancingV2::TargetGroup")
+    assert group["UnhealthyThresholdCount"] * group["HealthCheckIntervalSeconds"] > 30
+
+
+def test_a_task_is_there_for_as_long_as_the_balancer_may_still_send_it_agents(server: Template) -> None:
+    """For two minutes after it was taken away, whatever the delay says: agents would call where nobody is."""
+    (group,) = properties(server, "AWS::ElasticLoadBalancingV2::TargetGroup")
+    attributes = {each["Key"]: each["Value"] for each in group["TargetGroupAttributes"]}
+    assert int(attributes["deregistration_delay.timeout_seconds"]) > 120
+
+
 def test_the_tasks_are_reached_by_the_balancer_alone(server: Template) -> None:
     groups = {each["GroupDescription"]: each for each in properties(server, "AWS::EC2::SecurityGroup")}
     assert "SecurityGroupIngress" not in groups["The balancer alone, and out to AWS"]
@@ -187,4 +230,5 @@ def test_the_balancers_alarms_are_of_its_own_targets(server: Template) -> None:
         assert alarm["Namespace"] == "AWS/NetworkELB"
         assert {each["Name"] for each in alarm["Dimensions"]} == {"LoadBalancer", "TargetGroup"}
     assert alarms["HealthyHostCount"]["TreatMissingData"] == "breaching"
-    assert alarms["HealthyHostCount"]["Statistic"] == "Minimum"
+    # A zone without tasks counts none, while agents are sent to the other's.
+    assert alarms["HealthyHostCount"]["Statistic"] == "Maximum"

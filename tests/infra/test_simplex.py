@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from clarion.metrics import Metric
 from clarion.networks import SIMPLEX, STATEMENTS
+from clarion.networks.simplex.bounds import VERIFIED_SECONDS
 from clarion.networks.simplex.needs import IDENTITY, ITEMS, NEEDS, OF_SOURCE, OF_WORKER, STORAGE_KEY
 from clarion.networks.simplex.settings import LOCAL_OPTIONS, SimplexOptions
 from dispatch.settings import DispatchSettings
@@ -16,6 +17,7 @@ from infra.alarms import NEWEST_LEDGER, QUIET, alarm_entry
 from infra.config import EnvironmentConfig
 from infra.environments import EMULATOR, PROD
 from match.settings import MatchSettings
+from ntf.commands import token
 from simplex.worker import SimplexWorkerSettings
 from tests.grants import Permissions, permissions
 from tests.infra.templates import function_variables, metrics_of_dashboard, properties, resolved
@@ -115,6 +117,15 @@ def test_only_its_own_channel_and_server_send_its_worker_commands(
     assert {who for who, may in allowed.items() if queue in may.get("sqs:SendMessage", ())} == {"apns", "ntf"}
     assert DispatchSettings.from_environment(variables(template, "apns")).command_queues.keys() == {SIMPLEX}
     assert not DispatchSettings.from_environment(variables(template, "fcm")).command_queues
+
+
+def test_a_command_that_is_sent_with_a_delay_does_not_count_as_old(template: Template) -> None:
+    """Its age counts from when it was sent."""
+    alarms = {each["AlarmName"]: each for each in properties(template, "AWS::CloudWatch::Alarm")}
+    longest = NEEDS.command_delay_seconds
+    assert {VERIFIED_SECONDS, token.COMMAND_DELAY_SECONDS} <= {*range(longest + 1)}
+    limit = alarms["clarion-prod-queue-old-simplex-commands"]["Threshold"]
+    assert limit == longest + PROD.thresholds.command_age_s
 
 
 def test_its_functions_understand_their_environment(template: Template) -> None:

@@ -1,9 +1,10 @@
 """A network whose pushes report the newest items: match records each in its subscription's row before it is pushed."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import batched, count
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 import boto3
@@ -124,6 +125,24 @@ def test_what_a_limit_holds_back_is_recorded_and_pushed_once_when_it_is_over(sce
     scene.clock.advance(COOLDOWN_SECONDS - 2 * SKEW / 1000)
     again.take(arrive(scene, queue))
     assert (late, put_off(scene), scene.pushes()) == (1, 1, [])
+
+
+def test_a_late_push_counts_as_observed_when_the_limit_is_over(scene: Scene, queue: SmpQueue) -> None:
+    """Else each would count as slow, for as long as the limit has kept it back."""
+    sent = list[Mapping[str, Any]]()
+
+    def note(params: Mapping[str, Any], **_: object) -> None:
+        sent.extend(params["Entries"])
+
+    subscribe(scene, queue)
+    events = scene.clients.sqs.meta.events
+    events.register("provide-client-params.sqs.SendMessageBatch", note)
+    for _ in range(LIMIT + 1):
+        scene.take(arrive(scene, queue))
+    events.unregister("provide-client-params.sqs.SendMessageBatch", note)
+    (late,) = (entry for entry in sent if entry["DelaySeconds"] == COOLDOWN_SECONDS)
+    push = PushMessage.model_validate_json(late["MessageBody"])
+    assert (push.purpose, push.observed_at) == (Purpose.REFRESH, scene.clock() + COOLDOWN_SECONDS * 1000)
 
 
 def test_a_message_that_comes_again_is_recorded_and_pushed_again(scene: Scene, queue: SmpQueue) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import boto3
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from clarion.networks.simplex.needs import IDENTITY, STORAGE_KEY
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.secrets import SecretError
+from ntf.commands.wiring import commands_of
 from ntf.settings import NtfSettings
 from ntf.task import NtfTask, wire
 from tests.ntf.agent import X25519_SPKI, registering, split_string
@@ -75,6 +77,18 @@ async def test_a_signature_of_another_session_is_worth_nothing(task: NtfTask, st
     replayed = agent.transmission(b"TDEL", correlation=b"2" * 24, entity=token_id)
     (answer,) = await asyncio.to_thread(other.ask, replayed)
     assert answer.content == b"ERR AUTH"
+
+
+def test_a_service_that_hangs_keeps_no_thread_for_long(settings: NtfSettings) -> None:
+    """All commands share the threads: a few that wait for minutes would have all others wait."""
+    threads = 20
+    store = commands_of(settings, threads).store
+    clients: Any = (store.sqs, store.secret._client, store.events._stream._firehose)
+    for client in clients:
+        config: Any = client.meta.config
+        attempt = config.connect_timeout + config.read_timeout
+        assert attempt * config.retries["total_max_attempts"] < 10
+        assert config.max_pool_connections == threads
 
 
 def test_without_an_identity_it_does_not_start_and_says_which_secret_it_lacks(settings: NtfSettings) -> None:

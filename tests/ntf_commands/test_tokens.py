@@ -1,14 +1,19 @@
+import json
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nacl.public import PrivateKey
 
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus
+from clarion.metrics import Metric, dimensions
+from clarion.networks import SIMPLEX
 from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS
 from clarion.networks.simplex.commands import CodeDelivered, TokenDied, of_outcome, read_command
 from clarion.networks.simplex.storage_key import StorageKey, UnopenableError
 from clarion.networks.simplex.tokens import StoredToken
+from clarion.settings import EMULATED_STAGE
 from clarion.tables import Subscription, Token, WakeUp
 from ntf.commands.replies import NtfCommands
 from tests.simplex import NOW, Agent, Stage
@@ -47,6 +52,18 @@ def test_a_new_token_gets_a_code_and_waits_for_it(stage: Stage) -> None:
     assert (row.status, row.environment, row.app) == ("pending", "production", "first")
     assert token.ttl == row.ttl == NOW // 1000 + UNVERIFIED_SECONDS
     assert not list(Token.scan())
+
+
+def test_events_that_nobody_takes_are_counted_where_the_alarm_looks(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.sqs.delete_queue(QueueUrl=stage.sqs.get_queue_url(QueueName="late_events")["QueueUrl"])
+    assert stage.agent().register().startswith(b"IDTKN ")
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if Metric.EVENTS_LOST in line)
+    looked_at = dimensions(SIMPLEX, EMULATED_STAGE)
+    counted = json.loads(line)
+    assert counted[Metric.EVENTS_LOST] == [1]
+    assert {name: counted[name] for name in looked_at} == looked_at
 
 
 def test_the_code_makes_it_active_however_often_it_is_handed_back(stage: Stage) -> None:

@@ -3,6 +3,7 @@
 import io
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -30,7 +31,7 @@ def test_a_task_meets_all_of_its_input() -> None:
         outfile.write(infile.read())
         outfile.flush()
 
-    outfile = io.BufferedWriter(written)
+    outfile: io.BufferedWriter = io.BufferedWriter(written)
     work_or_end(copy, io.BufferedReader(io.BytesIO(b"a task")), outfile)
     assert written.getvalue() == b"a task"
 
@@ -42,5 +43,5 @@ def test_workers_import_the_installed_pyspark(spark: SparkSession) -> None:
 
 @pytest.mark.skipif(not ARCHIVE.exists(), reason="no archive has been made: `make .venv-pipeline/.ready` does")
 def test_the_jvm_maps_the_archive_of_classes(spark: SparkSession) -> None:
-    jvm = spark.sparkContext._gateway.proc.pid
-    assert ARCHIVE.name in Path(f"/proc/{jvm}/maps").read_text()
+    gateway: Any = spark.sparkContext._gateway
+    assert ARCHIVE.name in Path(f"/proc/{gateway.proc.pid}/maps").read_text()

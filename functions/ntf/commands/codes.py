@@ -11,7 +11,7 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import SubscriptionStatus
 from clarion.events import SubscriptionChanged
-from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS
+from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS, VERIFIED_SECONDS
 from clarion.networks.simplex.commands import TokenReplaced
 from clarion.networks.simplex.ntf_commands import DeviceToken
 from clarion.networks.simplex.statuses import TokenStatus
@@ -22,8 +22,6 @@ from clarion.wake_ups import remove_wake_up
 from ntf.commands.store import NtfStore
 
 CODE_BYTES = 32
-VERIFIED_SECONDS = 900
-"""By then nearly all that wait for a code have it, and the worker finds nothing to do."""
 
 
 class Changes(NamedTuple):

@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
+from aws_lambda_powertools.metrics import MetricUnit
 from pynamodb.connection import Connection
 
 from clarion import newest
@@ -15,6 +16,7 @@ from clarion.decisions import Environment, Purpose, Wanted
 from clarion.event_log import EventLog, EventWriter
 from clarion.events import Event
 from clarion.messages import PushMessage
+from clarion.metrics import Metric, flush, metrics_of
 from clarion.networks import SIMPLEX
 from clarion.networks.simplex.commands import SimplexCommand, message_of
 from clarion.networks.simplex.credentials import public_key
@@ -52,6 +54,7 @@ class NtfStore:
     command_queue_url: str
     items_table: str
     events: EventWriter
+    stage: str
     clock: Callable[[], int] = now_ms
 
     @property
@@ -105,7 +108,10 @@ class NtfStore:
         log = EventLog(self.events)
         for event in events:
             log.add(event)
-        log.flush()
+        if lost := log.flush():
+            recorded = metrics_of(SIMPLEX, self.stage)
+            recorded.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
+            flush(recorded)
 
     def _push(self, row: Subscription, purpose: Purpose, wanted: Wanted, seconds: int, number: int | None) -> None:
         receipt, now = uuid4(), self.clock()

@@ -81,10 +81,11 @@ def noting_sent_alone(key: NewestKey, policy: Newest, row: NewestRow) -> dict[st
 
 
 def putting_off(key: NewestKey, late_until: int) -> dict[str, Any]:
-    """Says that a push is on its way that goes out after `late_until`."""
+    """Says that a push is on its way that goes out after `late_until`. It is refused if the row was erased meanwhile."""
     update = _Update()
     update.set("late_until", _number(late_until))
     update.set("limited", _number(0))
+    update.conditions.append(f"attribute_exists({update.name('number')})")
     return update.request(key)
 
 

@@ -158,7 +158,8 @@ class Needs(NamedTuple):
     that `finds_sources` has a source in ingest, but no nodes: it finds what to follow in its own tables.
 
     `router` and `worker` are dotted paths to the handlers, below `functions/`: the first part is the package that is
-    deployed. With a `worker` the network has a queue of commands, which those that it is `commanded_by` send to.
+    deployed. With a `worker` the network has a queue of commands, which those that it is `commanded_by` send to, and its own
+    functions with a delay of up to `command_delay_seconds`.
     `api_routes` are answered by the API's own function, which checks clients.
     With `hourly`, the command `HOURLY` comes to it every hour: now and then twice, or not at all. `request_headers` are
     those of the network's own that web pages may send with a request, beside the API's. `nodes` are its nodes, if it
@@ -191,6 +192,7 @@ class Needs(NamedTuple):
     options: NetworkOptions | None = None
     body_table: str | None = None
     commanded_by: tuple[Commander, ...] = tuple(Commander)
+    command_delay_seconds: int = 0
     hourly: bool = False
 
     @property

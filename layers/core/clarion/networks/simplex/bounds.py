@@ -10,6 +10,8 @@ CODES_OF_DEVICE = 120
 """In an hour, whoever asks. Ten addresses use that up, so that one alone can't keep the device's owner from a code."""
 UNVERIFIED_SECONDS = 7 * 86_400
 """As long is a token kept that nobody has verified. The push with its code may wait at Apple for a phone that is off."""
+VERIFIED_SECONDS = 900
+"""So long after a token was replaced nearly all that wait for a code have it, and the worker finds nothing to do."""
 NEWEST_SECONDS = UNVERIFIED_SECONDS
 """As long are a token's newest messages kept after the last one: a new token may wait for its code, and they with it."""
 INVALID_SECONDS = 30 * 86_400

@@ -12,6 +12,7 @@ from clarion.networks.needs import (
     Table,
     Target,
 )
+from clarion.networks.simplex.bounds import VERIFIED_SECONDS
 from clarion.networks.simplex.settings import LOCAL_OPTIONS, SimplexOptions
 
 TOKENS, QUEUES, ITEMS = "simplex_tokens", "simplex_queues", "simplex_items"
@@ -78,6 +79,7 @@ NEEDS = Needs(
         AlarmNeed("smp_queues_beyond", 1, "A task of ingest has no room for all queues of SimpleX", "ingest"),
     ),
     worker="simplex.worker.handler",
+    command_delay_seconds=VERIFIED_SECONDS,
     commanded_by=(Commander.OUTCOME,),
     finds_sources=True,
     options=NetworkOptions(
