@@ -22,7 +22,7 @@ from ingest.sources.simplex.pace import ReadingPace
 from ingest.sources.simplex.session import SmpTimes
 from ingest.sources.simplex.tls import client_context
 from tests.ingest.conftest import ReceivedQueue, Run
-from tests.ingest.simplex.conftest import MakeSmpSettings, add_queue, becomes, encoded, forwards
+from tests.ingest.simplex.conftest import MakeSmpSettings, add_queue, becomes, encoded, forwards, status_of
 from tests.ingest.simplex.smp_server import Chain, SmpTestServer
 
 IMPATIENT = SmpTimes(answer=0.4, ping=0.2, silence=20.0)
@@ -209,3 +209,22 @@ async def test_a_silent_server_is_asked_whether_it_is_there(
         await becomes(smp, queue, "ACTIVE")
         await smp.until(lambda: smp.pings >= 2)
     assert smp.connections == 1
+
+
+@pytest.mark.usefixtures("tables")
+async def test_a_server_that_comes_and_goes_has_its_rows_written_once_an_hour(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.sources.simplex.server.AWAY_SECONDS", 0.1)
+    queue, noted = add_queue(smp), list[str]()
+    async with running(smp_settings()):
+        for _ in range(3):
+            await becomes(smp, queue, "ACTIVE")
+            await smp.subscribes(queue)
+            await smp.stop()
+            late = add_queue(smp)  # says when the absence was noted
+            await becomes(smp, late, "PENDING")
+            noted.append(status_of(smp, queue))
+            await smp.start()
+            await becomes(smp, late, "ACTIVE")
+    assert noted == ["INACTIVE", "ACTIVE", "ACTIVE"]
