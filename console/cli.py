@@ -38,7 +38,7 @@ def clarion() -> None:
     """
 
 
-@clarion.command("status")
+@clarion.command("status", short_help="The funnel, the queues, what is in alarm.")
 @options(
     click.option("--minutes", type=click.IntRange(1, 1440), default=60, show_default=True, help="Count so far back.")
 )
@@ -49,7 +49,7 @@ def _status(*, minutes: int, stage: str | None, as_json: bool) -> Exit:
     return Exit.UNWELL if found.troubles else Exit.WELL
 
 
-@clarion.command("why")
+@clarion.command("why", short_help="Decisions and attempts about one envelope.")
 @options(
     click.option(
         "--envelope",
@@ -92,7 +92,7 @@ def _why(
     return Exit.WELL if further.explained else Exit.UNWELL
 
 
-@clarion.command("page")
+@clarion.command("page", short_help="The deployment as a page in a browser.")
 @options(
     click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of 127.0.0.1; by default a free one."),
 )
@@ -107,7 +107,7 @@ def _page(*, port: int, stage: str | None, as_json: bool) -> Exit:
     return Exit.WELL
 
 
-@clarion.command("redrive")
+@clarion.command("redrive", short_help="Move dead letters back into their queue.")
 @options(
     click.argument("queue", metavar="QUEUE"),
     click.option("--per-second", type=click.IntRange(1, 500), help="At most so many; by default as SQS likes."),
@@ -132,7 +132,7 @@ def _redrive(
     return Exit.UNWELL if found.left and not found.done else Exit.WELL
 
 
-@clarion.command("send-test")
+@clarion.command("send-test", short_help="Push to one device by the live way.")
 @options(
     click.argument("token", metavar="TOKEN"),
     click.option("--channel", type=click.Choice([str(one) for one in send_test.TESTED]), required=True),
@@ -180,7 +180,7 @@ def _read(token: str) -> str:
     return sys.stdin.readline().strip()
 
 
-@clarion.command("doctor")
+@clarion.command("doctor", short_help="What is left to do until all of it works.")
 @options(
     click.option(
         "--templates",
@@ -235,7 +235,7 @@ def _unmute(*, channel: str, yes: bool, stage: str | None, as_json: bool) -> Exi
     return Exit.WELL
 
 
-@clarion.command("export-rules")
+@clarion.command("export-rules", short_help="All rules in force, as JSON lines.")
 @options(_client)
 def _export_rules(*, client: bytes | None, stage: str | None, as_json: bool) -> Exit:  # noqa: ARG001 - it prints JSON anyway
     """All subscriptions and their rules in force as JSON lines, a line for each rule; with or without --json."""

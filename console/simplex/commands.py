@@ -10,7 +10,7 @@ from console.output import show
 from console.simplex import identity
 
 
-@click.group("simplex")
+@click.group("simplex", short_help="The NTF server's identity and address.")
 def simplex() -> None:
     """The NTF server's identity, and the address that apps are given."""
 

@@ -29,7 +29,7 @@ class ProjectId(click.ParamType[str]):
 _project = click.argument("project", type=ProjectId())
 
 
-@click.group("walletconnect")
+@click.group("walletconnect", short_help="The dapps that may notify, and our keys.")
 def walletconnect() -> None:
     """The dapps that may notify, and the Notify server's own keys."""
 

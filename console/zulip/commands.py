@@ -29,7 +29,7 @@ _server = click.argument("server", type=click.UUID)
 _realm = click.argument("realm", type=click.UUID)
 
 
-@click.group("zulip")
+@click.group("zulip", short_help="Zulip servers, realms, the bouncer's keys.")
 def zulip() -> None:
     """The Zulip servers that are served, their realms, and the bouncer's keys."""
 
