@@ -5,7 +5,7 @@ subscribes to all of its queues anew. Phones of one carrier may share an address
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -78,6 +78,8 @@ class Peers:
     connections: int = 0
     handshakes: int = 0
     """Connections that have not said hello yet."""
+    _shaking: dict[Callable[[], None], Peer] = field(default_factory=dict)
+    """By what ends them, the oldest first."""
     _peers: OrderedDict[str, Peer] = field(default_factory=OrderedDict)
 
     def __len__(self) -> int:
@@ -87,11 +89,11 @@ class Peers:
     def connection(self, address: str, now: float) -> Iterator[Peer]:
         """Counts one connection. Raises `TooManyError`."""
         bounds, peer = self.bounds, self._peer(_customer(address))
-        if self.connections >= bounds.connections or self.handshakes >= bounds.handshakes:
+        if self.connections >= bounds.connections:
             raise TooManyError
         if peer.connections >= bounds.connections_per_peer or peer.handshakes >= bounds.handshakes_per_peer:
             raise TooManyError
-        if not peer.connecting.take(now):
+        if not peer.connecting.take(now) or not self._has_room_for(peer):
             raise TooManyError
         self.connections += 1
         peer.connections += 1
@@ -102,12 +104,31 @@ class Peers:
             peer.connections -= 1
 
     @contextmanager
-    def handshake(self, peer: Peer) -> Iterator[None]:
+    def handshake(self, peer: Peer, end: Callable[[], None]) -> Iterator[None]:
+        """`end` is called if others need its place."""
+        self._shaking[end] = peer
         self.handshakes += 1
         peer.handshakes += 1
         try:
             yield
         finally:
+            self._forget_handshake(end)
+
+    def _has_room_for(self, peer: Peer) -> bool:
+        """For another handshake: if all are taken, the address with most of them gives its oldest to one with fewer."""
+        if self.handshakes < self.bounds.handshakes:
+            return True
+        greedy = max(self._shaking.values(), key=lambda one: one.handshakes, default=peer)
+        if greedy.handshakes <= peer.handshakes + 1:
+            return False
+        end = next(end for end, one in self._shaking.items() if one is greedy)
+        self._forget_handshake(end)
+        end()
+        return True
+
+    def _forget_handshake(self, end: Callable[[], None]) -> None:
+        """Unless it gave its place away before."""
+        if peer := self._shaking.pop(end, None):
             self.handshakes -= 1
             peer.handshakes -= 1
 

@@ -12,6 +12,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
+from functools import partial
 
 from nacl.public import PrivateKey
 
@@ -82,8 +83,8 @@ class AgentSession:
     async def _introduced(self) -> NtfSession | None:
         """None for whom the connection has to be closed."""
         try:
-            with self.service.peers.handshake(self.peer):
-                async with asyncio.timeout(self.service.bounds.handshake_seconds):
+            async with asyncio.timeout(self.service.bounds.handshake_seconds) as waiting:
+                with self.service.peers.handshake(self.peer, partial(_end_now, waiting)):
                     return await self._hello()
         except (OSError, MalformedSimplex):  # `TimeoutError` among them
             self.service.counts[Metric.NTF_HANDSHAKES_FAILED] += 1
@@ -138,3 +139,8 @@ class AgentSession:
         for pace in paces:
             pace.spend(now, count)
         await asyncio.sleep(wait)
+
+
+def _end_now(waiting: asyncio.Timeout) -> None:
+    if not waiting.expired():
+        waiting.reschedule(asyncio.get_running_loop().time())

@@ -4,7 +4,7 @@ import asyncio
 import re
 import socket
 import ssl
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import batched
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from tests.ntf.conftest import PATIENCE, Connect, Running, Serve
 from tests.ntf.handlers import Recording
 
 
-def raw_connection(running: Running) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE)
+def raw_connection(running: Running, of: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE, source_address=(of, 0))
 
 
 def ends(connection: socket.socket) -> bool:
@@ -74,6 +74,35 @@ async def test_an_address_has_so_many_handshakes_at_once(serve: Serve) -> None:
     assert await asyncio.to_thread(ends, raw_connection(running))
     silent.close()
     await running.until(lambda: running.service.peers.handshakes == 0)
+
+
+async def test_half_open_handshakes_of_a_few_addresses_keep_nobody_else_out(serve: Serve, connect: Connect) -> None:
+    running = await serve(handshakes=3)
+    silent = [raw_connection(running) for _ in range(3)]
+    await running.until(lambda: running.service.peers.handshakes == 3)
+    await connect(running.port, source="127.0.0.2")
+    assert await asyncio.to_thread(ends, silent[0])
+    await running.until(lambda: running.service.peers.handshakes == 2)
+    for connection in silent[1:]:
+        connection.close()
+
+
+def test_a_handshake_gives_its_place_only_to_an_address_that_has_fewer() -> None:
+    peers, ended = Peers(NtfBounds(handshakes=3)), list[str]()
+    with ExitStack() as stack:
+
+        def begin(address: str, name: str) -> None:
+            peer = stack.enter_context(peers.connection(address, 0.0))
+            stack.enter_context(peers.handshake(peer, lambda: ended.append(name)))
+
+        for name in ("first", "second", "third"):
+            begin("192.0.2.1", name)
+        begin("192.0.2.2", "other")
+        assert (ended, peers.handshakes) == (["first"], 3)
+        for address in ("192.0.2.1", "192.0.2.2"):
+            with pytest.raises(TooManyError):
+                begin(address, "late")
+    assert (peers.handshakes, peers.connections) == (0, 0)
 
 
 async def test_who_says_nothing_or_only_a_part_of_a_hello_is_closed(serve: Serve) -> None:

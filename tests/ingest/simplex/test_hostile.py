@@ -20,7 +20,7 @@ from ingest.sources.simplex.handshake import SmpConnection, client_context
 from ingest.sources.simplex.pace import ReadingPace
 from ingest.sources.simplex.session import SmpTimes
 from tests.ingest.conftest import ReceivedQueue, Run
-from tests.ingest.simplex.conftest import MakeSmpSettings, add_queue, becomes, encoded, forwards
+from tests.ingest.simplex.conftest import MakeSmpSettings, add_queue, becomes, encoded, forwards, status_of
 from tests.ingest.simplex.smp_server import Chain, SmpTestServer
 
 IMPATIENT = SmpTimes(answer=0.4, ping=0.2, silence=20.0)
@@ -158,9 +158,41 @@ def test_a_flood_is_read_no_faster_than_its_queues_can_use() -> None:
     now = [0.0]
     pace = ReadingPace(lambda: 50, clock=lambda: now[0])
     assert pace.excess(2_000) == 0
-    assert pace.excess(100) == pytest.approx(1.0)
-    now[0] += 21.0
+    assert pace.excess(110) == pytest.approx(2.0)
+    now[0] += 22.0
     assert pace.excess(1) == 0
+
+
+def test_a_flood_of_one_queue_is_read_hardly_faster_than_its_limit_lets_through() -> None:
+    now, read = [0.0], 0
+    pace = ReadingPace(lambda: 1, clock=lambda: now[0])
+    while now[0] < 3_600:
+        now[0] += pace.excess(80)
+        read += 80
+    assert read < 1_000 + 80 + 3_600 * 6.1
+
+
+@pytest.mark.usefixtures("tables")
+async def test_a_server_that_connects_anew_has_no_more_read_for_it(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paces: list[ReadingPace] = []
+    spend = ReadingPace.spend
+
+    async def note(pace: ReadingPace, count: int) -> None:
+        paces.append(pace)
+        await spend(pace, count)
+
+    monkeypatch.setattr(ReadingPace, "spend", note)
+    queue = add_queue(smp)
+    async with running(smp_settings()):
+        await becomes(smp, queue, "ACTIVE")
+        await smp.stop()
+        before = len(paces)
+        await smp.start()
+        while len(paces) == before:
+            await asyncio.sleep(0.02)
+    assert len(set(paces)) == 1
 
 
 @pytest.mark.usefixtures("tables")
@@ -214,3 +246,22 @@ async def test_a_silent_server_is_asked_whether_it_is_there(
         await becomes(smp, queue, "ACTIVE")
         await smp.until(lambda: smp.pings >= 2)
     assert smp.connections == 1
+
+
+@pytest.mark.usefixtures("tables")
+async def test_a_server_that_comes_and_goes_has_its_rows_written_once_an_hour(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.sources.simplex.server.AWAY_SECONDS", 0.1)
+    queue, noted = add_queue(smp), list[str]()
+    async with running(smp_settings()):
+        for _ in range(3):
+            await becomes(smp, queue, "ACTIVE")
+            await smp.subscribes(queue)
+            await smp.stop()
+            late = add_queue(smp)  # says when the absence was noted
+            await becomes(smp, late, "PENDING")
+            noted.append(status_of(smp, queue))
+            await smp.start()
+            await becomes(smp, late, "ACTIVE")
+    assert noted == ["INACTIVE", "ACTIVE", "ACTIVE"]

@@ -1,16 +1,18 @@
 """How fast a server is read: so fast that all of its queues can reach their limit, and no faster.
 
-The rest waits in its socket, which costs us nothing; each message that is read costs a part of a request.
+The rest waits in its socket, which costs us nothing; each message that is read costs a part of a request. A new connection
+brings no more.
 """
 
 import asyncio
 import time
 from collections.abc import Callable
 
-_BASE = 50.0
+_BASE = 5.0
 _EACH_QUEUE = 1.0
 """Twice what the network's limit lets through of one sender, in the long run."""
-_BURST_SECONDS = 20.0
+_BURST, _BURST_SECONDS = 1_000, 20.0
+"""At once: so many, and what its queues may have in so long. It may have kept them for us."""
 
 
 class ReadingPace:
@@ -29,8 +31,9 @@ class ReadingPace:
 
     def excess(self, count: int) -> float:
         """Count them; for how many seconds nothing more is to be read."""
-        rate = _BASE + _EACH_QUEUE * self._queues()
+        of_queues = _EACH_QUEUE * self._queues()
+        rate, burst = _BASE + of_queues, _BURST + _BURST_SECONDS * of_queues
         now = self._clock()
         self._spent = max(0.0, self._spent - (now - self._at) * rate) + count
         self._at = now
-        return max(0.0, self._spent / rate - _BURST_SECONDS)
+        return max(0.0, (self._spent - burst) / rate)

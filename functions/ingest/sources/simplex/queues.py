@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from clarion.networks.simplex.addresses import SmpQueue, SmpServer
+from ingest.sources.simplex.pace import ReadingPace
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +37,8 @@ class WatchedQueue:
 
 class ServerQueues:
     def __init__(self) -> None:
+        self.pace = ReadingPace(lambda: len(self))
+        """Of all sessions with their server."""
         self._all: dict[bytes, WatchedQueue] = {}
         """By notifier id."""
         self._of_tokens = Counter[str]()

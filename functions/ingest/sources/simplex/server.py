@@ -2,7 +2,7 @@
 
     a place ──▶ connected ──▶ all queues subscribed to ──▶ those that are added, at once
                     │ lost, or a fault: after 1 s to 10 s; up to 10 min if it has accepted none for an hour, or ever
-                    └─ away for a minute: its active queues are inactive, its new ones pending
+                    └─ away for a minute: its new queues are pending, its active ones inactive, once an hour at most
 
 To leave, only our direction is ended: what the server has sent by then is still read. So nothing is lost, for it keeps
 what comes while it has no subscriber.
@@ -48,6 +48,8 @@ STEADY_SECONDS = 10.0
 """A server whose connection ends before does not count as back."""
 AWAY_SECONDS = 60.0
 """After which its queues are inactive."""
+INACTIVE_SECONDS = 3_600.0
+"""So far apart at least: a server that comes and goes must not have us write all of its rows each time."""
 LEAVING_SECONDS = 2.0
 _ENDED = {SmpSignal.END: QueueStatus.END, SmpSignal.DELETED: QueueStatus.DELETED}
 _AWAY = {QueueStatus.NEW.value: QueueStatus.PENDING, QueueStatus.ACTIVE.value: QueueStatus.INACTIVE}
@@ -84,6 +86,8 @@ class FollowedServer:
         self._leaving = False
         self._absence: asyncio.TimerHandle | None = None
         self._is_away = self._is_unresolved = False
+        self._inactive_at, self._marks_inactive = float("-inf"), True
+        """When its queues became inactive last, and whether those do that are active now."""
 
     @property
     def connected(self) -> bool:
@@ -233,10 +237,17 @@ class FollowedServer:
             self._absence = None
 
     def _mark_away(self) -> None:
-        self._is_away = True
+        self._is_away, now = True, time.monotonic()
+        wait = self._inactive_at + INACTIVE_SECONDS - now
+        self._marks_inactive = wait <= 0
+        if self._marks_inactive:
+            self._inactive_at = now
+        else:
+            self._absence = asyncio.get_running_loop().call_later(wait, self._mark_away)
         for queue in self.queues:
             self._mark_queue_away(queue)
 
     def _mark_queue_away(self, queue: WatchedQueue) -> None:
-        if status := _AWAY.get(queue.status):
+        status = _AWAY.get(queue.status)
+        if status and (status is not QueueStatus.INACTIVE or self._marks_inactive):
             self._statuses.change(queue, status)

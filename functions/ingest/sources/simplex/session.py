@@ -22,7 +22,6 @@ from clarion.networks.simplex.smp import SmpSignal, SmpTransmission, ping, read_
 from ingest.sources import SourceFault, SourceLost
 from ingest.sources.following import run_together
 from ingest.sources.simplex.handshake import SmpConnection
-from ingest.sources.simplex.pace import ReadingPace
 from ingest.sources.simplex.queues import ServerQueues, WatchedQueue
 
 BATCH = 135
@@ -87,7 +86,6 @@ class SmpSession:
         self._listener = listener
         self._open_key = open_key
         self._times = times
-        self._pace = ReadingPace(lambda: len(queues))
         self._asked: dict[bytes, tuple[WatchedQueue, float]] = {}
         """By correlation id: for which queue, and when. The oldest comes first."""
         self._has_space = asyncio.Event()
@@ -159,7 +157,7 @@ class SmpSession:
             except MalformedSimplex as error:
                 raise SourceFault(str(error)) from None
             await self._take(transmissions)
-            await self._pace.spend(len(transmissions))
+            await self._queues.pace.spend(len(transmissions))
 
     async def _take(self, transmissions: Sequence[SmpTransmission]) -> None:
         messages: list[tuple[WatchedQueue, MessageArrived]] = []
