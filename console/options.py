@@ -73,7 +73,7 @@ class Instant(click.ParamType[datetime]):
 type Command = Callable[..., Exit]
 
 _stage = click.option("--stage", type=Stage(), help="Which deployment; needed only where an account has several.")
-_json = click.option("--json", "as_json", is_flag=True, help="For machines.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 yes_option = click.option("--yes", is_flag=True, help="Don't ask.")
 
 

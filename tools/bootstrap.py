@@ -3,6 +3,7 @@
 Runs on whatever `python3` is first on the PATH, so it keeps to the syntax of Python 3.8.
 """
 
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -22,11 +23,19 @@ This Python cannot make virtual environments. Install its venv module and run ma
 
 def main() -> None:
     print("» uv")
-    if not make_venv() and not (install(PACKAGES) and make_venv()):
-        sys.exit(NO_VENV)
+    if not make_venv():
+        if has_venv():
+            sys.exit("The virtual environment could not be made: the reason stands above.")
+        if not (install(PACKAGES) and make_venv()):
+            sys.exit(NO_VENV)
     pip = [str(TOOLS / "bin" / "python"), "-m", "pip", "install", "--quiet", "--require-hashes"]
     subprocess.run([*pip, "-r", str(ROOT / "requirements-tools.txt")], check=True)
     (TOOLS / "bin" / "uv").touch()
+
+
+def has_venv() -> bool:
+    """Debian leaves out `ensurepip` where it leaves out the package of `venv`."""
+    return all(importlib.util.find_spec(name) for name in ("venv", "ensurepip"))
 
 
 def make_venv() -> bool:
