@@ -309,8 +309,8 @@ bench-simplex-source: .venv/.ready ## Measure how fast SimpleX's queues are subs
 	@$(PY) -m bench.simplex_source
 
 .PHONY: bench-simplex-push
-bench-simplex-push: .venv/.ready ## Measure how late SimpleX's pushes are (CLIENTS=100 RATE=10 SECONDS=40)
-	@$(PY) -m bench.simplex_push
+bench-simplex-push: setup ## Measure how late SimpleX's pushes are (CLIENTS=1000 RATE=100 LATENCY_S=60)
+	@$(PY) -m bench.simplex_push --clients $(or $(CLIENTS),1000) --rate $(or $(RATE),100) --seconds $(or $(LATENCY_S),60)
 
 .PHONY: bench-codec
 bench-codec: .venv/.ready ## Measure what a statement costs beyond its signature

@@ -92,7 +92,7 @@ def write_phones(system: System, key: bytes, count: int) -> None:
     os.environ["AWS_DEFAULT_REGION"] = dynamodb.meta.region_name
     tables.bind(system.deployment.outputs.table_prefix)
     with ThreadPoolExecutor(WRITERS) as executor:
-        for number, _ in enumerate(executor.map(lambda rows: _write(dynamodb, rows), _rows(key, count))):
+        for number, _ in enumerate(executor.map(lambda rows: write(dynamodb, rows), _rows(key, count))):
             if number % 400 == 0:
                 print(f"» {number * WRITTEN_AT_ONCE // 2:,} phones", flush=True)
 
@@ -118,7 +118,7 @@ def _phone(key: bytes, number: int) -> tuple[Model, Model]:
     return subscription, tables.RuleRow(subscription.subscription_id, tables.rule_key(1, key), key=key)
 
 
-def _write(dynamodb: "DynamoDBClient", rows: Sequence[Model]) -> None:
+def write(dynamodb: "DynamoDBClient", rows: Sequence[Model]) -> None:
     puts: dict[str, list[Any]] = {}
     for row in rows:
         puts.setdefault(row.Meta.table_name, []).append({"PutRequest": {"Item": row.serialize()}})

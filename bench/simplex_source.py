@@ -85,12 +85,14 @@ _AMPLE = 64 * 1024 * 1024
 type Take = Callable[[Sequence[bytes]], Any]
 
 
-def row_of(server: bytes, notifier_id: bytes, key: Ed25519PrivateKey) -> FollowedQueue:
+def row_of(
+    server: bytes, notifier_id: bytes, key: Ed25519PrivateKey, storage_key: StorageKey = _STORAGE_KEY
+) -> FollowedQueue:
     raw = server + bytes([len(notifier_id)]) + notifier_id
     queue = queue_of(raw)
     der = key.private_bytes(serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     of_queue = queue_key(queue)
-    sealed = _STORAGE_KEY.seal(der, of_queue)
+    sealed = storage_key.seal(der, of_queue)
     row = FollowedQueue(of_queue, queue=raw, notifier_key=sealed, token_id="t", status="ACTIVE")  # noqa: S106 - no secret
     row.bucket, row.changed_at = bucket_of(queue.server), 1
     return row

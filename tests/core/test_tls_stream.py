@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,11 @@ type Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[No
 
 
 @asynccontextmanager
-async def connected(folder: Path, serve: Serve) -> AsyncIterator[TlsStream]:
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=Chain(folder).context)
+async def connected(folder: Path, serve: Serve, tickets: int = 0) -> AsyncIterator[TlsStream]:
+    """`tickets` are those that the server hands out after the handshake."""
+    context = Chain(folder).context
+    context.num_tickets = tickets
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
     async with server, asyncio.timeout(60):
         opened = socket.create_connection(server.sockets[0].getsockname())
         opened.setblocking(False)
@@ -53,6 +56,15 @@ async def test_a_block_in_too_many_records_ends_the_connection(tmp_path: Path) -
     async with connected(tmp_path, _send_bytes_one_by_one) as stream:
         with pytest.raises(ConnectionResetError):
             await stream.read(SMP_BLOCK_BYTES)
+
+
+@pytest.mark.parametrize(("tickets", "ends"), [(2, False), (255, True)])
+async def test_records_without_content_end_the_connection_if_they_are_many(
+    tmp_path: Path, tickets: int, ends: bool
+) -> None:
+    async with connected(tmp_path, _send_much, tickets) as stream:
+        with pytest.raises(ConnectionResetError) if ends else nullcontext():
+            assert await stream.read(SMP_BLOCK_BYTES) == bytes(SMP_BLOCK_BYTES)
 
 
 async def test_what_is_sent_ahead_waits_in_its_socket(tmp_path: Path) -> None:
