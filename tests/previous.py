@@ -14,7 +14,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FUNCTIONS = ("functions", ":(exclude)functions/ingest", ":(exclude)functions/ntf", "layers/core", "layers/vendor/requirements.txt")
+FUNCTIONS = (
+    "functions",
+    ":(exclude)functions/ingest",
+    ":(exclude)functions/ntf",
+    "layers/core",
+    "layers/vendor/requirements.txt",
+)
 """What the functions that are deployed consist of."""
 WRITTEN = ("layers/core/clarion/messages.py", "layers/core/clarion/tables.py")
 """What is written for another version to read."""
