@@ -62,6 +62,11 @@ class Alarm(Report):
     runbook: str
     premature: bool
 
+    @computed_field  # type: ignore[prop-decorator] # pydantic's own words
+    @property
+    def todo(self) -> str:
+        return PREMATURE if self.premature else self.runbook
+
 
 class Status(Report):
     """Counts are of the last `minutes`. None: CloudWatch knows of none, which for a count means zero or never recorded."""
@@ -144,8 +149,7 @@ class Status(Report):
     def _alarms(self) -> Table:
         made = table("Alarms", "alarm", "since (UTC)", "what to do")
         for alarm in self.alarms:
-            todo = PREMATURE if alarm.premature else alarm.runbook
-            made.add_row(Text(alarm.name, "bold red"), clock(alarm.since), todo)
+            made.add_row(Text(alarm.name, "bold red"), clock(alarm.since), alarm.todo)
         return made
 
 

@@ -4,11 +4,12 @@ An agent keeps one connection while its app is open, sends a handful of commands
 subscribes to all of its queues anew. Phones of one carrier may share an address.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address, ip_network
+from operator import itemgetter
 
 from ntf.settings import NtfBounds
 
@@ -56,7 +57,6 @@ class Peer:
     sending: Pace
     registering: Pace
     connections: int = 0
-    handshakes: int = 0
 
     @classmethod
     def of(cls, name: str, bounds: NtfBounds) -> "Peer":
@@ -73,27 +73,76 @@ class TooManyError(Exception):
 
 
 @dataclass(slots=True)
+class FairPlaces:
+    """`most` at once. If all are taken, the address with most of them gives its oldest to one that has fewer."""
+
+    most: int
+    _taken: dict[Callable[[], None], Peer] = field(default_factory=dict)
+    """By what ends whoever has the place, the oldest first."""
+    _of_peers: Counter[Peer] = field(default_factory=Counter)
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def of(self, peer: Peer) -> int:
+        return self._of_peers[peer]
+
+    @contextmanager
+    def place(self, peer: Peer, end: Callable[[], None]) -> Iterator[None]:
+        """`end` is called if another address gets it."""
+        self._taken[end] = peer
+        self._of_peers[peer] += 1
+        try:
+            yield
+        finally:
+            self._free(end)
+
+    def has_room_for(self, peer: Peer) -> bool:
+        return len(self) < self.most or self.make_room_for(peer)
+
+    def make_room_for(self, peer: Peer) -> bool:
+        """Whether somebody else was ended for it."""
+        greedy, count = max(self._of_peers.items(), key=itemgetter(1), default=(peer, 0))
+        if count <= self.of(peer) + 1:
+            return False
+        end = next(end for end, one in self._taken.items() if one is greedy)
+        self._free(end)
+        end()
+        return True
+
+    def _free(self, end: Callable[[], None]) -> None:
+        """Unless it was given away before."""
+        if peer := self._taken.pop(end, None):
+            self._of_peers[peer] -= 1
+            if not self._of_peers[peer]:
+                del self._of_peers[peer]
+
+
 class Peers:
-    bounds: NtfBounds
-    connections: int = 0
-    handshakes: int = 0
-    """Connections that have not said hello yet."""
-    _shaking: dict[Callable[[], None], Peer] = field(default_factory=dict)
-    """By what ends them, the oldest first."""
-    _peers: OrderedDict[str, Peer] = field(default_factory=OrderedDict)
+    def __init__(self, bounds: NtfBounds) -> None:
+        self.bounds = bounds
+        self.connections = 0
+        self.handshakes = FairPlaces(bounds.handshakes)
+        """Connections that have not said hello yet."""
+        self.sessions = FairPlaces(bounds.connections)
+        """Those that have."""
+        self._peers = OrderedDict[str, Peer]()
 
     def __len__(self) -> int:
         return len(self._peers)
 
     @contextmanager
     def connection(self, address: str, now: float) -> Iterator[Peer]:
-        """Counts one connection. Raises `TooManyError`."""
+        """Counts one connection. Raises `TooManyError`.
+
+        For moments there may be more than the bound: a session that had to make room answers first what it has read.
+        """
         bounds, peer = self.bounds, self._peer(_customer(address))
-        if self.connections >= bounds.connections:
+        if peer.connections >= bounds.connections_per_peer or self.handshakes.of(peer) >= bounds.handshakes_per_peer:
             raise TooManyError
-        if peer.connections >= bounds.connections_per_peer or peer.handshakes >= bounds.handshakes_per_peer:
+        if not peer.connecting.take(now) or not self.handshakes.has_room_for(peer):
             raise TooManyError
-        if not peer.connecting.take(now) or not self._has_room_for(peer):
+        if self.connections >= bounds.connections and not self.sessions.make_room_for(peer):
             raise TooManyError
         self.connections += 1
         peer.connections += 1
@@ -102,35 +151,6 @@ class Peers:
         finally:
             self.connections -= 1
             peer.connections -= 1
-
-    @contextmanager
-    def handshake(self, peer: Peer, end: Callable[[], None]) -> Iterator[None]:
-        """`end` is called if others need its place."""
-        self._shaking[end] = peer
-        self.handshakes += 1
-        peer.handshakes += 1
-        try:
-            yield
-        finally:
-            self._forget_handshake(end)
-
-    def _has_room_for(self, peer: Peer) -> bool:
-        """For another handshake: if all are taken, the address with most of them gives its oldest to one with fewer."""
-        if self.handshakes < self.bounds.handshakes:
-            return True
-        greedy = max(self._shaking.values(), key=lambda one: one.handshakes, default=peer)
-        if greedy.handshakes <= peer.handshakes + 1:
-            return False
-        end = next(end for end, one in self._shaking.items() if one is greedy)
-        self._forget_handshake(end)
-        end()
-        return True
-
-    def _forget_handshake(self, end: Callable[[], None]) -> None:
-        """Unless it gave its place away before."""
-        if peer := self._shaking.pop(end, None):
-            self.handshakes -= 1
-            peer.handshakes -= 1
 
     def _peer(self, address: str) -> Peer:
         if address not in self._peers:

@@ -72,7 +72,8 @@ class AgentSession:
         session = await self._introduced()
         if session:
             self.service.counts[Metric.NTF_SESSIONS] += 1
-            await self._answer_all(session)
+            with self.service.peers.sessions.place(self.peer, self.finish):
+                await self._answer_all(session)
 
     def finish(self) -> None:
         """Answer what is read within moments, and end."""
@@ -84,7 +85,7 @@ class AgentSession:
         """None for whom the connection has to be closed."""
         try:
             async with asyncio.timeout(self.service.bounds.handshake_seconds) as waiting:
-                with self.service.peers.handshake(self.peer, partial(_end_now, waiting)):
+                with self.service.peers.handshakes.place(self.peer, partial(_end_now, waiting)):
                     return await self._hello()
         except (OSError, MalformedSimplex):  # `TimeoutError` among them
             self.service.counts[Metric.NTF_HANDSHAKES_FAILED] += 1

@@ -54,7 +54,7 @@ class NtfTask:
         peers, turns = self.service.peers, self.service.turns
         return {
             "connections": peers.connections,
-            "handshakes": peers.handshakes,
+            "handshakes": len(peers.handshakes),
             "peers": len(peers),
             "waiting": turns.waiting,
         }

@@ -60,7 +60,7 @@ async def test_a_task_has_so_many_connections_and_so_many_handshakes(serve: Serv
     few, shy = await serve(connections=1), await serve(handshakes=1)
     await connect(few.port)
     silent = raw_connection(shy)
-    await shy.until(lambda: shy.service.peers.handshakes == 1)
+    await shy.until(lambda: len(shy.service.peers.handshakes) == 1)
     for running in (few, shy):
         assert await asyncio.to_thread(ends, raw_connection(running))
         assert running.service.counts[Metric.NTF_CONNECTIONS_REFUSED] == 1
@@ -70,19 +70,19 @@ async def test_a_task_has_so_many_connections_and_so_many_handshakes(serve: Serv
 async def test_an_address_has_so_many_handshakes_at_once(serve: Serve) -> None:
     running = await serve(handshakes_per_peer=1)
     silent = raw_connection(running)
-    await running.until(lambda: running.service.peers.handshakes == 1)
+    await running.until(lambda: len(running.service.peers.handshakes) == 1)
     assert await asyncio.to_thread(ends, raw_connection(running))
     silent.close()
-    await running.until(lambda: running.service.peers.handshakes == 0)
+    await running.until(lambda: len(running.service.peers.handshakes) == 0)
 
 
 async def test_half_open_handshakes_of_a_few_addresses_keep_nobody_else_out(serve: Serve, connect: Connect) -> None:
     running = await serve(handshakes=3)
     silent = [raw_connection(running) for _ in range(3)]
-    await running.until(lambda: running.service.peers.handshakes == 3)
+    await running.until(lambda: len(running.service.peers.handshakes) == 3)
     await connect(running.port, source="127.0.0.2")
     assert await asyncio.to_thread(ends, silent[0])
-    await running.until(lambda: running.service.peers.handshakes == 2)
+    await running.until(lambda: len(running.service.peers.handshakes) == 2)
     for connection in silent[1:]:
         connection.close()
 
@@ -93,16 +93,26 @@ def test_a_handshake_gives_its_place_only_to_an_address_that_has_fewer() -> None
 
         def begin(address: str, name: str) -> None:
             peer = stack.enter_context(peers.connection(address, 0.0))
-            stack.enter_context(peers.handshake(peer, lambda: ended.append(name)))
+            stack.enter_context(peers.handshakes.place(peer, lambda: ended.append(name)))
 
         for name in ("first", "second", "third"):
             begin("192.0.2.1", name)
         begin("192.0.2.2", "other")
-        assert (ended, peers.handshakes) == (["first"], 3)
+        assert (ended, len(peers.handshakes)) == (["first"], 3)
         for address in ("192.0.2.1", "192.0.2.2"):
             with pytest.raises(TooManyError):
                 begin(address, "late")
-    assert (peers.handshakes, peers.connections) == (0, 0)
+    assert (len(peers.handshakes), peers.connections) == (0, 0)
+
+
+async def test_idle_sessions_of_a_few_addresses_keep_nobody_else_out(serve: Serve, connect: Connect) -> None:
+    running = await serve(connections=2)
+    idle, kept = await connect(running.port), await connect(running.port)
+    late = await connect(running.port, source="127.0.0.2")
+    assert await asyncio.to_thread(idle.is_closed)
+    for agent in (kept, late):
+        assert await asyncio.to_thread(agent.ask, agent.ping(b"1"))
+    assert await asyncio.to_thread(ends, raw_connection(running, "127.0.0.3"))
 
 
 async def test_who_says_nothing_or_only_a_part_of_a_hello_is_closed(serve: Serve) -> None:

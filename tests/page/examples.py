@@ -58,6 +58,7 @@ def status(**changes: Any) -> dict[str, Any]:
     counts = {"envelopes_received": 12840, "envelope_matched": 3911, "push_delivered": 4007}
     return {
         "stage": "made-up",
+        "at": "2026-11-20T12:00:00Z",
         "minutes": 60,
         "measures": {"counts": counts, "latency": {"p50": 210, "p99": 1400}},
         "tasks": [{"name": "task-1", "renewed_seconds": 3.2}],
@@ -73,6 +74,7 @@ ALARM: dict[str, Any] = {
     "since": "2026-11-20T12:00:00Z",
     "runbook": "Messages were given up. Look at the reason with each of them: docs/operations.md#dead-letters",
     "premature": False,
+    "todo": "Messages were given up. Look at the reason with each of them: docs/operations.md#dead-letters",
 }
 
 

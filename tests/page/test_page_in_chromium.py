@@ -101,7 +101,7 @@ async def test_a_strangers_words_neither_run_nor_widen_the_page(tab: LiveTab, wi
     controls = examples.controls()
     controls["senders"][0]["title"] = controls["troubles"][0]["title"] = controls["phones"][0]["name"] = HOSTILE
     controls["phones"][0]["network"] = controls["troubles"][0]["answer"] = controls["senders"][0]["button"] = HOSTILE
-    alarm = {**examples.ALARM, "name": HOSTILE, "runbook": HOSTILE}
+    alarm = {**examples.ALARM, "name": HOSTILE, "runbook": HOSTILE, "todo": HOSTILE}
     status = examples.status(alarms=[alarm], tasks=[{"name": HOSTILE, "renewed_seconds": 1}])
     page = MadeUpPage(controls=controls, phones=[examples.push(1, HOSTILE, HOSTILE, reason=None)], status=status)
     page.put(trail(1, reason=HOSTILE, network="statements"))
@@ -356,6 +356,25 @@ async def test_a_deployments_page_has_nothing_to_press_but_its_items(tab: LiveTa
         await tab.until_there(".item")
         visible = "[...document.querySelectorAll('button, input, select')].filter((each) => each.checkVisibility())"
         assert await tab.tab.evaluate(f"{visible}.map((each) => each.className)") == ["item"]
+
+
+async def test_the_verdict_says_when_it_was_read_and_is_stale_while_anything_is_not_read_anew(tab: LiveTab) -> None:
+    page = deployed_page()
+    async with opened(tab, page):
+        await tab.until_text("#verdict", "1 alarm, as of 12:00:00 UTC")
+        stale = "document.querySelector('#verdict').classList.contains('stale')"
+        assert not await tab.tab.evaluate(stale)
+        page.fault = ValueError("odd")
+        await tab.tab.until(stale)
+        page.fault = None
+        await tab.tab.until(f"!{stale}")
+
+
+async def test_an_alarm_that_has_nothing_to_look_at_yet_is_no_reason_to_do_anything(tab: LiveTab) -> None:
+    alarm = {**examples.ALARM, "premature": True, "todo": "nothing: it is new"}
+    async with opened(tab, MadeUpPage(local=False, status=examples.status(alarms=[alarm]))):
+        await tab.until_text(".alarm.premature", "nothing: it is new")
+        assert (await tab.text("#verdict")).startswith("all is well")
 
 
 async def test_a_thousand_items_come_in_less_than_a_minute(tab: LiveTab) -> None:

@@ -1,6 +1,6 @@
 // The pace: of the last hour by CloudWatch's metrics, or, where it has none, of the last minutes by the page's items.
 import uPlot from "../charts/uPlot.esm.js";
-import { byId } from "./dom.js";
+import { byId, minute } from "./dom.js";
 import { arrivals, items } from "./items.js";
 
 const BINS = 60;
@@ -81,7 +81,5 @@ function options(width) {
     series: [{}, series("--accent"), series("--arrived", [6, 4])],
   };
 }
-
-const minute = (seconds) => new Date(1000 * seconds).toTimeString().slice(0, 5);
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.redraw()));

@@ -26,7 +26,9 @@ export function table(caption, heads, rows, numbers = []) {
   );
 }
 
-export const clock = (at) => new Date(at).toLocaleTimeString("en-GB");
+// All times are UTC, as those of `clarion why`.
+export const clock = (at) => new Date(at).toISOString().slice(11, 19);
+export const minute = (seconds) => new Date(1000 * seconds).toISOString().slice(11, 16);
 
 export function duration(milliseconds) {
   if (milliseconds === null || milliseconds === undefined) {

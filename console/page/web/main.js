@@ -86,10 +86,11 @@ function connection(words, live) {
   const shown = byId("connection");
   shown.textContent = words;
   shown.classList.toggle("live", live);
+  byId("verdict").classList.toggle("stale", !live);
 }
 
 function renderFaults() {
-  const shown = [...faults.values()].filter((each) => each);
+  const shown = [...new Set(faults.values())].filter((each) => each);
   byId("faults").hidden = shown.length === 0;
   byId("faults").textContent = shown.join(" ");
   connection(shown.length ? "live in part" : "live", shown.length === 0);

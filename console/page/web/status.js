@@ -1,15 +1,19 @@
 // What `clarion status` says: the funnel, the queues, ingest, and alarms with what to do about them.
-import { byId, duration, make, table } from "./dom.js";
+import { byId, clock, duration, make, table } from "./dom.js";
 
 export function renderStatus(status) {
   const verdict = byId("verdict");
-  verdict.textContent = status.troubles.length ? status.troubles.join("; ") : "all is well";
-  verdict.className = status.troubles.length ? "unwell" : "well";
+  const unwell = status.troubles.length > 0;
+  verdict.textContent = `${unwell ? status.troubles.join("; ") : "all is well"}, as of ${clock(status.at)} UTC`;
+  verdict.classList.remove("soft");
+  verdict.classList.toggle("unwell", unwell);
+  verdict.classList.toggle("well", !unwell);
   byId("status-parts").replaceChildren(...status.alarms.map(alarm), queues(status), funnel(status), ingest(status));
 }
 
 function alarm(found) {
-  return make("div", { className: "alarm" }, make("h3", {}, found.name), make("p", {}, found.runbook));
+  const className = found.premature ? "alarm premature" : "alarm";
+  return make("div", { className }, make("h3", {}, found.name), make("p", {}, found.todo));
 }
 
 function queues(status) {
