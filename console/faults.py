@@ -77,5 +77,5 @@ def discreet(message: str) -> str:
 def _refusal(error: ClientError) -> str:
     refusal = error.response["Error"]
     if refusal["Code"] in STALE_CREDENTIALS:
-        return f"the AWS credentials are no longer good: sign in again ({refusal['Code']})"
+        return f"the AWS credentials are no longer good: sign in again, and repeat the command ({refusal['Code']})"
     return f"AWS refuses {error.operation_name}: {refusal['Code']}: {refusal.get('Message', '')}"

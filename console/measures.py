@@ -102,30 +102,24 @@ def measure(cloudwatch: "CloudWatchClient", here: "Deployment", minutes: int) ->
 
 
 def history(cloudwatch: "CloudWatchClient", here: "Deployment", minutes: int) -> History:
-    """What came in, what went out, and how long it took, in each of the last so many minutes."""
+    """What came in, what went out, and how long it took, in each of the last so many whole minutes."""
     received, delivered = Metric.ENVELOPES_RECEIVED.value, decided(PushDecision.DELIVERED)
     series = {
         "received": _count_of(here, received),
         "delivered": _count_of(here, delivered),
         **{statistic: _counted(here, "dispatch", Metric.LATENCY, statistic) for statistic in ("p50", "p99")},
     }
-    end = _next_minute()
+    end = _this_minute()
     begins = [end - timedelta(minutes=ago) for ago in range(minutes, 0, -1)]
-    answer = cloudwatch.get_metric_data(
-        MetricDataQueries=[one.query(name, 60) for name, one in series.items()], StartTime=begins[0], EndTime=end
-    )
-    found = {
-        result["Id"]: dict(zip(result["Timestamps"], result["Values"], strict=True))
-        for result in answer["MetricDataResults"]
-    }
+    found = _points(cloudwatch, {name: one.query(name, 60) for name, one in series.items()}, begins[0], end)
     return History(
         minutes=[round(begin.timestamp()) for begin in begins],
-        series={name: [found.get(name, {}).get(begin) for begin in begins] for name in series},
+        series={name: [found[name].get(begin) for begin in begins] for name in series},
     )
 
 
-def _next_minute() -> datetime:
-    return datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
+def _this_minute() -> datetime:
+    return datetime.now(UTC).replace(second=0, microsecond=0)
 
 
 def _count_of(here: "Deployment", name: str) -> Series:
@@ -143,13 +137,22 @@ def _values(
     cloudwatch: "CloudWatchClient", series: Mapping[str, Series], minutes: int, *, period: int
 ) -> dict[str, list[float]]:
     """Of the last so many minutes, the youngest first; only of those that have any."""
-    end = _next_minute()
-    queries = {f"m{number}": series for number, series in enumerate(series.values())}
-    answer = cloudwatch.get_metric_data(
-        MetricDataQueries=[series.query(identity, period) for identity, series in queries.items()],
-        StartTime=end - timedelta(minutes=minutes),
-        EndTime=end,
-        ScanBy="TimestampDescending",
+    end = _this_minute() + timedelta(minutes=1)
+    identities = {name: f"m{number}" for number, name in enumerate(series)}
+    queries = {identities[name]: one.query(identities[name], period) for name, one in series.items()}
+    found = _points(cloudwatch, queries, end - timedelta(minutes=minutes), end)
+    return {name: list(points.values()) for name in series if (points := found[identities[name]])}
+
+
+def _points(
+    cloudwatch: "CloudWatchClient", queries: Mapping[str, "MetricDataQueryTypeDef"], start: datetime, end: datetime
+) -> dict[str, dict[datetime, float]]:
+    """By each query's identity and time, the youngest first. An answer may come in pages, each with a part of any query."""
+    found: dict[str, dict[datetime, float]] = {identity: {} for identity in queries}
+    pages = cloudwatch.get_paginator("get_metric_data").paginate(
+        MetricDataQueries=list(queries.values()), StartTime=start, EndTime=end, ScanBy="TimestampDescending"
     )
-    values = {result["Id"]: result["Values"] for result in answer["MetricDataResults"]}
-    return {name: values[identity] for name, identity in zip(series, queries, strict=True) if values.get(identity)}
+    for page in pages:
+        for result in page["MetricDataResults"]:
+            found[result["Id"]].update(zip(result["Timestamps"], result["Values"], strict=True))
+    return found

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
 import boto3
+from botocore.config import Config
 from pydantic import computed_field
 from rich.console import Group
 from rich.table import Table
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
 
+_TIMES = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 3})
+"""Whoever presses Ctrl-C waits for the request that runs."""
 SILENT_SECONDS = 60.0
 """After which a task is taken for gone: it renews its lease four times in `following.lease_seconds`."""
 PREMATURE = "nothing: it is new, and on until it has something to look at"
@@ -161,7 +164,11 @@ class Clients:
 
     @classmethod
     def made(cls) -> Self:
-        return cls(boto3.client("sqs"), boto3.client("lambda"), boto3.client("cloudwatch"))
+        return cls(
+            boto3.client("sqs", config=_TIMES),
+            boto3.client("lambda", config=_TIMES),
+            boto3.client("cloudwatch", config=_TIMES),
+        )
 
 
 def look(here: Deployment, minutes: int) -> Status:

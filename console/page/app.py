@@ -49,7 +49,7 @@ _HEADERS = {
 }
 
 type Action = Callable[[Mapping[str, Any]], Awaitable[None]]
-"""Raises `ActionError`."""
+"""Raises `ActionError` for what is refused; of any other error its type is named, too."""
 
 
 class ActionError(Exception):
@@ -124,9 +124,19 @@ class _Page:
             raise HTTPException(413)
         try:
             await action(_object(await request.json()))
-        except (ActionError, KeyError, RecursionError, TypeError, ValueError) as error:
-            return JSONResponse({"words": str(error)}, 400)
+        except Exception as error:  # noqa: BLE001 - whoever pressed the button gets to know, whatever it was
+            return JSONResponse({"words": _words(error)}, 400)
         return Response(status_code=204)
+
+
+def _words(error: Exception) -> str:
+    match error:
+        case ActionError():
+            return str(error)
+        case KeyError():
+            return f"{error.args[0]} is missing"
+        case _:
+            return f"{type(error).__name__}: {error}"
 
 
 def _object(asked: Any) -> Mapping[str, Any]:

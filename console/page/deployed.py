@@ -10,6 +10,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from clarion.channels import Channel
 from console import status
 from console.deployment import Deployment
 from console.lake import READERS, Lake
@@ -40,12 +41,13 @@ LOCAL = Intervals(lake=0.25, status=5, late=timedelta(seconds=30))
 
 
 def about(title: str, where: str, *, local: bool = False) -> Mapping[str, Any]:
-    """`local` are pages with senders, phones and switches."""
+    """`local` are pages with senders, phones and switches; `queues` are the names of those at a station."""
     return {
         "title": title,
         "where": where,
         "local": local,
         "stations": list(Station),
+        "queues": {Station.ENVELOPES: ["envelopes", "pages"], Station.PUSHES: list(Channel)},
         "meanings": {**MEANING, OBSERVED: UNDECIDED},
     }
 

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import NamedTuple
 
+from botocore.exceptions import ClientError
+
 from clarion.storage import EVENTS_PREFIX
 from console.faults import AwsError
 from console.lake import READERS, File, Lake, hours_back
@@ -18,6 +20,7 @@ FILES_AT_ONCE = 200
 BYTES_AT_ONCE = 32_000_000
 """Of lines, without compression. Where more is new, the newest is read: of a large deployment the page shows some items."""
 MOST_TRIES = 3
+_DENIED = {"AccessDenied", "AccessDeniedException", "KMS.AccessDeniedException"}
 _LINE_OVERHEAD = 64
 """Bytes that Python takes for a line beside its text, and for its place in a list."""
 _DAMAGED = (EOFError, OSError, zlib.error)
@@ -79,7 +82,8 @@ class LakeTail:
         budget = _Budget(BYTES_AT_ONCE)
         with ThreadPoolExecutor(READERS) as readers:
             reads = list(readers.map(lambda file: self._read_file(file, budget), chosen))
-        failed = {file.key for file, read in zip(chosen, reads, strict=True) if read.error and self._again(file)}
+        refused = [(file, read.error) for file, read in zip(chosen, reads, strict=True) if read.error]
+        failed = {file.key for file, error in refused if self._again(file, error)}
         self.passed_over += len(new) - len(failed) - sum(read.whole for read in reads)
         self._remember(found, failed, now)
         error = next((read.error for read in reads if read.error), None)
@@ -98,7 +102,10 @@ class LakeTail:
             return _FileRead(lines, whole=False)
         return _FileRead(lines)
 
-    def _again(self, file: File) -> bool:
+    def _again(self, file: File, error: Exception) -> bool:
+        """What nobody may read is asked for until somebody may: the page says so all the while."""
+        if isinstance(error, ClientError) and error.response["Error"]["Code"] in _DENIED:
+            return True
         self._tries[file.key] += 1
         return self._tries[file.key] < MOST_TRIES
 

@@ -209,11 +209,16 @@ class Switches:
             if on and name not in self._on:
                 await self._begin(name)
             elif not on and name in self._on:
-                await self._on.pop(name).aclose()
+                await self._end(name)
 
     async def end(self) -> None:
         for name in list(self._on):
             await self.switch(name, on=False)
+
+    async def _end(self, name: str) -> None:
+        """It counts as on until it has ended."""
+        await self._on[name].aclose()
+        del self._on[name]
 
     async def _begin(self, name: str) -> None:
         stack = AsyncExitStack()

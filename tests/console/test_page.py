@@ -3,24 +3,33 @@
 import asyncio
 import gzip
 import json
+import re
+import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import override
+from pathlib import Path
+from typing import Any, override
 
 import pytest
 from botocore.exceptions import ClientError
+from botocore.model import OperationModel
 
 from clarion.decisions import EnvelopeDecision
+from console import status
+from console.faults import Trouble
 from console.lake import LONGEST_LINE, File, Lake
 from console.page import command, lake_tail
-from console.page.deployed import DeployedPage
-from console.page.items import RecentItems
+from console.page.app import HOST
+from console.page.deployed import REMOTE, DeployedPage
+from console.page.items import RecentItems, Station
 from console.page.lake_tail import LakeTail
 from tests.console.account import Account
 from tests.console.test_status import measure
 from tests.page.listening import first_events
 from tests.page.made_up import trail
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -69,8 +78,9 @@ def test_what_is_older_than_a_file_can_be_late_is_listed_no_more(account: Accoun
 class LakeInTrouble(Lake):
     """AWS refuses each file so often."""
 
-    def __init__(self, account: Account, refusals: int) -> None:
+    def __init__(self, account: Account, refusals: int, code: str = "SlowDown") -> None:
         super().__init__(account.s3, account.here.lake)
+        self._code = code
         self._refusals = refusals
         self._asked = Counter[str]()
 
@@ -78,7 +88,7 @@ class LakeInTrouble(Lake):
     def lines(self, file: File) -> Iterator[bytes]:
         self._asked[file.key] += 1
         if self._asked[file.key] <= self._refusals:
-            raise ClientError({"Error": {"Code": "SlowDown", "Message": "Reduce your request rate"}}, "GetObject")
+            raise ClientError({"Error": {"Code": self._code, "Message": "refused"}}, "GetObject")
         return super().lines(file)
 
 
@@ -92,6 +102,15 @@ def test_a_file_that_aws_refuses_is_read_later(account: Account) -> None:
     assert len(RecentItems().add(again.lines)) == 1
     assert tail.passed_over == 0
     assert tail.look().lines == []
+
+
+def test_a_file_that_nobody_may_read_is_asked_for_until_somebody_may(account: Account) -> None:
+    account.write_to_lake(*trail(1))
+    tail = LakeTail(LakeInTrouble(account, refusals=10, code="AccessDenied"))
+    errors = [tail.look().error for _ in range(10)]
+    assert all(errors)
+    assert len(RecentItems().add(tail.look().lines)) == 1
+    assert tail.passed_over == 0
 
 
 def test_a_file_that_aws_always_refuses_is_given_up_and_counted(account: Account) -> None:
@@ -178,8 +197,8 @@ async def test_alarms_come_with_their_runbooks(page: DeployedPage, account: Acco
 
 async def test_the_last_hour_is_drawn_by_the_metrics_of_each_minute(page: DeployedPage, account: Account) -> None:
     assert await page.read_history() is None
-    measure(account, "envelopes_received", "ingest", 60, 40)
-    measure(account, "latency", "dispatch", *[90] * 7)
+    measure(account, "envelopes_received", "ingest", 60, 40, minutes_ago=1)
+    measure(account, "latency", "dispatch", *[90] * 7, minutes_ago=1)
 
     history = await page.read_history()
 
@@ -188,6 +207,50 @@ async def test_the_last_hour_is_drawn_by_the_metrics_of_each_minute(page: Deploy
     assert [value for value in history["series"]["received"] if value is not None] == [100]
     assert [value for value in history["series"]["delivered"] if value is not None] == [7]
     assert [value for value in history["series"]["p99"] if value is not None] == [90]
+
+
+async def test_the_minute_that_has_just_begun_is_not_drawn_as_a_whole_one(page: DeployedPage, account: Account) -> None:
+    measure(account, "envelopes_received", "ingest", 60, minutes_ago=1)
+    begun = datetime.now(UTC).replace(second=0, microsecond=0).timestamp()
+    history = await page.read_history()
+    assert history is not None
+    # The minute may have changed since.
+    assert history["minutes"][-1] in {begun - 60, begun}
+
+
+async def test_a_day_of_the_page_costs_what_its_document_says(page: DeployedPage, account: Account) -> None:
+    """By https://aws.amazon.com/cloudwatch/pricing/, S3's and SQS's in us-east-1; a look at the lake lists up to two hours."""
+    asked = Counter[str]()
+
+    def count(params: Mapping[str, Any], model: OperationModel, **_: Any) -> None:
+        asked[model.service_model.service_name] += len(params.get("MetricDataQueries", "1"))
+
+    clients = status.Clients.made()
+    page.__dict__["_clients"] = clients
+    for client in (clients.cloudwatch, clients.sqs):
+        client.meta.events.register("provide-client-params", count)
+    await page.read_status()
+    await page.read_history()
+
+    looks, listings = 86_400 / REMOTE.status, 2 * 86_400 / REMOTE.lake
+    dollars = looks * (asked["cloudwatch"] * 0.01 / 1000 + asked["sqs"] * 0.4 / 1e6) + listings * 0.005 / 1000
+    said = re.search(r"costs some (\d+) cents a day", (ROOT / "docs" / "page.md").read_text())
+    assert said
+    assert 100 * dollars == pytest.approx(int(said[1]), rel=0.1)
+
+
+def test_each_queue_that_an_item_passes_stands_at_a_station(page: DeployedPage) -> None:
+    queues = page.backend.about["queues"]
+    assert set(queues) < set(Station)
+    aside = {queue.name for queue in page.here.queues} - {name for some in queues.values() for name in some}
+    assert {name for name in aside if not name.endswith("-commands")} <= {"cleanup", "deliveries", "late-events"}
+
+
+async def test_a_port_that_another_program_has_is_named(account: Account) -> None:
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(Trouble, match=f"port {port} cannot be had: Address already in use"):
+            await command.page(account.here, port, as_json=True)
 
 
 async def test_the_command_prints_an_address_at_which_items_and_status_are_shown(

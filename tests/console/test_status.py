@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef
 
 
-def measure(account: Account, name: str, component: str, *values: float) -> None:
-    now = datetime.now(UTC)
+def measure(account: Account, name: str, component: str, *values: float, minutes_ago: int = 0) -> None:
+    at = datetime.now(UTC) - timedelta(minutes=minutes_ago)
     selected: list[DimensionTypeDef] = [
         {"Name": dimension, "Value": value} for dimension, value in dimensions(component, "prod").items()
     ]
     data: list[MetricDatumTypeDef] = [
-        {"MetricName": name, "Dimensions": selected, "Value": value, "Timestamp": now} for value in values
+        {"MetricName": name, "Dimensions": selected, "Value": value, "Timestamp": at} for value in values
     ]
     account.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data)
 

@@ -56,11 +56,12 @@ def status(**changes: Any) -> dict[str, Any]:
     }
     names = ("envelopes", "apns", "voip", "fcm", "webpush", "webhook")
     counts = {"envelopes_received": 12840, "envelope_matched": 3911, "push_delivered": 4007}
+    gauges, nodes = {"ingest_lag": 120, "rules_behind": 900}, {"statements": 2, "xmtp": 1}
     return {
         "stage": "made-up",
         "at": "2026-11-20T12:00:00Z",
         "minutes": 60,
-        "measures": {"counts": counts, "latency": {"p50": 210, "p99": 1400}},
+        "measures": {"counts": counts, "latency": {"p50": 210, "p99": 1400}, "gauges": gauges, "nodes": nodes},
         "tasks": [{"name": "task-1", "renewed_seconds": 3.2}],
         "queues": [{"name": name, **queue} for name in names],
         "alarms": [],

@@ -14,7 +14,7 @@ from clarion.clock import now_ms
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.events import EnvelopeDecided, Event, NotificationDecided, PushTried
 from clarion.networks import STATEMENTS
-from console.page.app import ActionError, PageBackend
+from console.page.app import PageBackend
 from console.page.broadcast import Reading
 from console.page.deployed import about
 from console.page.items import RecentItems
@@ -63,7 +63,7 @@ class MadeUpPage:
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self.reads = 0
         self.why_fails = False
-        self.refusal = ""
+        self.refusal: Exception | None = None
         """What actions are refused with."""
         self.fault: Exception | None = None
         self._local = local
@@ -99,7 +99,7 @@ class MadeUpPage:
         async def act(asked: Mapping[str, Any]) -> None:
             self.asked.append((name, asked))
             if self.refusal:
-                raise ActionError(self.refusal)
+                raise self.refusal
 
         return act
 

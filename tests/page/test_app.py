@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from console.page import app as app_module
-from console.page.app import HOST
+from console.page.app import HOST, ActionError
 from console.page.server import serving
 from tests.page.listening import PATIENCE_S
 from tests.page.made_up import MadeUpPage, trail
@@ -210,6 +210,24 @@ async def test_an_action_gets_what_was_asked(page: MadeUpPage, http: httpx.Async
 )
 async def test_what_is_no_action_is_refused(http: httpx.AsyncClient, body: bytes, status: int) -> None:
     assert (await http.post("actions/send", content=body)).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ActionError("no such sender"), "no such sender"),
+        (KeyError("sender"), "sender is missing"),
+        (OSError("no port is free"), "OSError: no port is free"),
+        (httpx.ConnectError("refused"), "ConnectError: refused"),
+    ],
+    ids=lambda each: str(each)[:20],
+)
+async def test_whatever_an_action_fails_with_is_said(
+    page: MadeUpPage, http: httpx.AsyncClient, error: Exception, words: str
+) -> None:
+    page.refusal = error
+    answer = await http.post("actions/send", json={})
+    assert (answer.status_code, answer.json()) == (400, {"words": words})
 
 
 async def test_nothing_acts_by_being_looked_at(page: MadeUpPage, http: httpx.AsyncClient) -> None:

@@ -13,6 +13,7 @@ import pytest_asyncio
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from console.page.app import ActionError
 from console.page.server import serving
 from tests.local.chromium import headless
 from tests.page import examples
@@ -305,10 +306,10 @@ async def until_focused(tab: LiveTab, element_id: str) -> None:
 
 async def test_a_trouble_that_cannot_be_caused_is_off_and_says_why(tab: LiveTab) -> None:
     page = local_page()
-    page.refusal = "the node does not stop"
+    page.refusal = ActionError("the node does not stop")
     async with opened(tab, page):
         await tab.switch("node-gone")
-        await tab.until_text(".switch .refusal", page.refusal)
+        await tab.until_text(".switch .refusal", "the node does not stop")
         assert await tab.tab.evaluate("document.querySelector('#trouble-node-gone').checked") is False
 
 
@@ -375,6 +376,39 @@ async def test_an_alarm_that_has_nothing_to_look_at_yet_is_no_reason_to_do_anyth
     async with opened(tab, MadeUpPage(local=False, status=examples.status(alarms=[alarm]))):
         await tab.until_text(".alarm.premature", "nothing: it is new")
         assert (await tab.text("#verdict")).startswith("all is well")
+
+
+async def test_the_status_is_that_of_the_command(tab: LiveTab) -> None:
+    async with opened(tab, deployed_page()):
+        await tab.until_text("#status-parts", "since 2026-11-20 12:00 UTC")
+        shown = await tab.text("#status-parts")
+        assert all(words in shown for words in ("delayed", "xmtp: nodes connected", "rules behind", "900 ms", "task-1"))
+
+
+async def test_what_waited_and_was_delivered_waits_no_more(tab: LiveTab) -> None:
+    page = local_page()
+    begun = now_ms() - 5_000
+    waits = dict.fromkeys((Channel.APNS, Channel.FCM), PushDecision.RETRY)
+    *_, delivered = trail(1, at=begun, pushes={Channel.APNS: PushDecision.DELIVERED})
+    async with opened(tab, page):
+        page.put(trail(1, at=begun, pushes=waits))
+        await tab.until_text("[data-station=dispatch]", "2 retry")
+        page.put([delivered])
+        await tab.until_text("[data-station=dispatch]", "1 retry")
+        await tab.until_text("#switches", "2 retry")
+
+
+async def test_messages_of_each_stations_queues_are_counted(tab: LiveTab) -> None:
+    async with opened(tab, deployed_page()):
+        await tab.until_text("[data-station=envelopes]", "SQS: 1 message")
+        await tab.until_text("[data-station=pushes]", "SQS: 5 messages")
+
+
+async def test_a_table_that_scrolls_is_reached_by_the_keyboard_and_has_a_name(tab: LiveTab) -> None:
+    async with opened(tab, deployed_page(), width=320):
+        await tab.tab.until("document.querySelector('#status-parts .scroll[role=region]')?.tabIndex === 0")
+        named = "[...document.querySelectorAll('.scroll[role=region]')].every((each) => each.ariaLabel)"
+        assert await tab.tab.evaluate(named)
 
 
 async def test_a_thousand_items_come_in_less_than_a_minute(tab: LiveTab) -> None:

@@ -13,7 +13,7 @@ export function table(caption, heads, rows, numbers = []) {
   const cell = (name) => (text, place) =>
     make(name, { className: numbers.includes(place) ? "number" : "", ...scope[name] }, text ?? "–");
   const row = (cells, name) => make("tr", {}, ...cells.map(cell(name)));
-  return make(
+  const box = make(
     "div",
     { className: "scroll" },
     make(
@@ -24,10 +24,23 @@ export function table(caption, heads, rows, numbers = []) {
       make("tbody", {}, ...rows.map((cells) => row(cells, "td"))),
     ),
   );
+  overflow.observe(box);
+  return box;
 }
+
+// A box that scrolls is reached by the keyboard, and has a name; Safari gives it neither.
+const overflow = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    const scrolls = target.scrollWidth > target.clientWidth;
+    target.tabIndex = scrolls ? 0 : -1;
+    target.role = scrolls ? "region" : null;
+    target.ariaLabel = scrolls ? (target.querySelector("caption")?.textContent ?? "Steps") : null;
+  }
+});
 
 // All times are UTC, as those of `clarion why`.
 export const clock = (at) => new Date(at).toISOString().slice(11, 19);
+export const dateTime = (at) => new Date(at).toISOString().slice(0, 16).replace("T", " ");
 export const minute = (seconds) => new Date(1000 * seconds).toISOString().slice(11, 16);
 
 export function duration(milliseconds) {

@@ -28,7 +28,7 @@ const received = {
     document.querySelectorAll(".local").forEach((section) => {
       section.hidden = !about.local;
     });
-    draw(about.stations, about.meanings);
+    draw(about);
     rereadWhy();
     plan();
   },

@@ -1,5 +1,5 @@
 // What `clarion status` says: the funnel, the queues, ingest, and alarms with what to do about them.
-import { byId, clock, duration, make, table } from "./dom.js";
+import { byId, clock, dateTime, duration, make, table } from "./dom.js";
 
 export function renderStatus(status) {
   const verdict = byId("verdict");
@@ -8,12 +8,13 @@ export function renderStatus(status) {
   verdict.classList.remove("soft");
   verdict.classList.toggle("unwell", unwell);
   verdict.classList.toggle("well", !unwell);
-  byId("status-parts").replaceChildren(...status.alarms.map(alarm), queues(status), funnel(status), ingest(status));
+  const parts = [queues(status), funnel(status), tasks(status), ingest(status)];
+  byId("status-parts").replaceChildren(...status.alarms.map(alarm), ...parts);
 }
 
 function alarm(found) {
   const className = found.premature ? "alarm premature" : "alarm";
-  return make("div", { className }, make("h3", {}, found.name), make("p", {}, found.todo));
+  return make("div", { className }, make("h3", {}, `${found.name}, since ${dateTime(found.since)} UTC`), make("p", {}, found.todo));
 }
 
 function queues(status) {
@@ -22,11 +23,12 @@ function queues(status) {
     queue.muted ? `${queue.name} (muted)` : queue.name,
     queue.waiting,
     queue.in_flight,
+    queue.delayed,
     queue.held,
     seconds(queue.oldest_seconds),
     queue.dead,
   ]);
-  return table("Queues", ["queue", "waiting", "in flight", "held", "oldest", "dead"], rows, [1, 2, 3, 4, 5]);
+  return table("Queues", ["queue", "waiting", "in flight", "delayed", "held", "oldest", "dead"], rows, [1, 2, 3, 4, 5, 6]);
 }
 
 function funnel(status) {
@@ -37,6 +39,13 @@ function funnel(status) {
 }
 
 function ingest(status) {
+  const { nodes, gauges } = status.measures;
+  const rows = Object.entries(nodes).map(([network, count]) => [`${network}: nodes connected`, count]);
+  rows.push(["lag", duration(gauges.ingest_lag)], ["rules behind", duration(gauges.rules_behind)]);
+  return table("Ingest", ["what", "now"], rows, [1]);
+}
+
+function tasks(status) {
   const rows = status.tasks.map((task) => [task.name, duration(task.renewed_seconds * 1000)]);
   return table("Ingest's tasks", ["task", "renewed its lease"], rows, [1]);
 }

@@ -13,34 +13,35 @@ const NAMES = {
   phone: ["Phone", "delivered"],
 };
 const COUNTED = { source: "items so far at the", phone: "pushes so far at the" };
-const QUEUES = ["envelopes", "pushes"];
 const MOST_DOTS = 60;
 const HOP_MS = 280;
 
 const stations = new Map();
 const reached = new Map();
 let order = [];
+let queueNames = {};
 let moving = 0;
 
-export function draw(stationNames, meanings) {
+export function draw({ stations: stationNames, meanings, queues }) {
   order = stationNames;
+  queueNames = queues;
   stations.clear();
   byId("rail").replaceChildren(...stationNames.map((station) => stationOf(station, meanings)));
-  const words = Object.entries(meanings).flatMap(([word, says]) => [make("dt", {}, word), make("dd", {}, says)]);
+  const words = Object.entries(meanings).flatMap(([word, meaning]) => [make("dt", {}, word), make("dd", {}, meaning)]);
   byId("meaning-list").replaceChildren(...words);
 }
 
 function stationOf(station, meanings) {
-  const [name, says] = NAMES[station] ?? [station, ""];
+  const [name, subtitle] = NAMES[station] ?? [station, ""];
   const parts = {
     stop: make("span", { className: "stop" }, "0"),
-    depth: make("span", { className: "depth" }, says),
+    depth: make("span", { className: "depth" }, subtitle),
     ends: make("span", { className: "ends" }),
     meanings,
   };
   const counted = make("span", { className: "hidden" }, COUNTED[station] ?? "items at the");
   const label = make("span", { className: "station-name" }, counted, name, parts.depth);
-  const queue = QUEUES.includes(station) ? " queue" : "";
+  const queue = station in queueNames ? " queue" : "";
   const end = { 0: " first", [order.length - 1]: " last" }[order.indexOf(station)] ?? "";
   parts.line = make("li", { className: `station${queue}${end}` }, parts.stop, label, parts.ends);
   parts.line.dataset.station = station;
@@ -48,26 +49,42 @@ function stationOf(station, meanings) {
   return parts.line;
 }
 
-// Each branch of an item's way counts where it is: what is on its way, at its station; what has ended, by its word.
+// Each branch of an item's way counts where it is: what is on its way, at its station; what waits or has ended, by its word.
 export function renderWay() {
   const here = new Map();
   const ended = new Map();
+  const soFar = new Map();
   for (const item of items.values()) {
     const last = furthest(item);
     here.set(last.station, (here.get(last.station) ?? 0) + (last.fate === "under_way" ? 1 : 0));
     for (const mark of item.marks.filter((one) => one.fate !== "under_way")) {
       const words = ended.get(mark.station) ?? ended.set(mark.station, new Map()).get(mark.station);
-      const before = words.get(mark.word) ?? { count: 0, fate: mark.fate };
-      words.set(mark.word, { ...before, count: before.count + mark.count });
+      add(words, mark, mark.fate === "waiting" ? waiting(item, mark) : mark.count);
+      add(soFar, mark, mark.count);
     }
   }
-  renderCounts(new Map([...ended.values()].flatMap((words) => [...words])));
+  renderCounts(soFar);
   for (const [station, parts] of stations) {
     const count = station === "source" ? items.size : station === "phone" ? arrivedCount(ended) : (here.get(station) ?? 0);
     parts.stop.textContent = short(count);
     parts.line.classList.toggle("busy", count > 0);
     renderEnds(parts, ended.get(station) ?? new Map());
   }
+}
+
+function add(words, { word, fate }, count) {
+  if (count > 0) {
+    words.set(word, { count: (words.get(word)?.count ?? 0) + count, fate });
+  }
+}
+
+// A push that waits is tried again, and has a mark for each try: no more wait than were queued and have not ended since.
+function waiting(item, mark) {
+  const ofChannel = item.marks.filter((one) => one.channel === mark.channel);
+  const sum = (some) => some.reduce((total, one) => total + one.count, 0);
+  const queued = sum(ofChannel.filter((one) => one.word === "queued"));
+  const finished = sum(ofChannel.filter((one) => ["dispatch", "phone"].includes(one.station) && one.fate !== "waiting"));
+  return Math.min(mark.count, Math.max(0, queued - finished));
 }
 
 const arrivedCount = (ended) => ended.get("phone")?.get("delivered")?.count ?? 0;
@@ -87,12 +104,10 @@ function renderEnds(parts, words) {
 }
 
 export function renderDepths(queues) {
-  const waiting = (some) => some.reduce((sum, queue) => sum + queue.waiting + queue.in_flight + queue.delayed, 0);
-  const envelopes = queues.filter((queue) => queue.name === "envelopes");
-  const pushes = queues.filter((queue) => ["apns", "voip", "fcm", "webpush", "webhook"].includes(queue.name));
-  for (const [station, some] of [["envelopes", envelopes], ["pushes", pushes]]) {
-    const count = waiting(some);
-    stations.get(station).depth.textContent = count === 1 ? "1 message" : `${count} messages`;
+  for (const [station, names] of Object.entries(queueNames)) {
+    const some = queues.filter((queue) => names.includes(queue.name));
+    const count = some.reduce((sum, queue) => sum + queue.waiting + queue.in_flight + queue.delayed, 0);
+    stations.get(station).depth.textContent = count === 1 ? "SQS: 1 message" : `SQS: ${count} messages`;
   }
 }
 
