@@ -7,8 +7,11 @@ from pynamodb.transactions import TransactWrite
 from clarion.networks.simplex import bounds
 from clarion.networks.simplex.queues import NEWS, FollowedQueue, bucket_of, queue_of, queues_since
 from clarion.networks.simplex.rules import key_of, queue_key
+from clarion.networks.simplex.tokens import StoredToken
 from clarion.tables import transact
 from ntf.commands import subscription
+from ntf.commands.store import NtfStore
+from tests.ntf_commands.test_tokens import died
 from tests.simplex import NOW, Stage, notifier_key, queue
 
 AUTH, QUOTA = b"ERR AUTH", b"ERR QUOTA"
@@ -113,6 +116,53 @@ def test_whoever_meets_another_change_of_the_token_s_tries_again(stage: Stage, m
     assert agent.subscribe(1).startswith(b"IDSUB")
     row = stage.subscription(agent)
     assert row.rule_count == len(stage.rules(row.subscription_id)) == len(stage.queues()) == 3
+
+
+def test_of_two_that_name_a_server_at_once_one_is_refused_where_there_is_room_for_one(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "SERVERS_OF_TOKEN", 2)
+    agent = stage.agent().activate()
+    agent.subscribe(1, server=1)
+    others = iter([2])
+
+    def transact_after_another(connection: Connection, write: Callable[[TransactWrite], None]) -> bool:
+        if number := next(others, None):
+            # The revision of the subscription stays as read: only the token's own row refuses.
+            stage.token(agent).update([StoredToken.servers.add({f"server {number}"})])
+        return transact(connection, write)
+
+    monkeypatch.setattr(subscription, "transact", transact_after_another)
+    assert agent.subscribe(3, server=3) == QUOTA
+    assert len(stage.token(agent).servers or ()) == 2
+
+
+def test_a_dead_token_adds_queues_on_servers_that_it_knows_though_it_may_name_no_other(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "SERVERS_OF_TOKEN", 1)
+    agent = stage.agent().activate()
+    agent.subscribe(1, server=1)
+    died(stage, agent)
+    assert agent.subscribe(2, server=1).startswith(b"IDSUB")
+    assert stage.token(agent).added == 1
+    assert agent.subscribe(3, server=2) == QUOTA
+
+
+def test_an_id_of_no_subscription_is_looked_for_below_a_key_of_its_own(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, asked = stage.agent().activate(), list[str]()
+    find = NtfStore.find_token
+
+    def remember(store: NtfStore, token_id: str) -> StoredToken | None:
+        asked.append(token_id)
+        return find(store, token_id)
+
+    monkeypatch.setattr(NtfStore, "find_token", remember)
+    ids = [bytes([number]) * 32 for number in (1, 2)]
+    assert [agent.ask(b"SCHK", each) for each in ids] == [b"ERR AUTH"] * 2
+    assert asked == [each[:24].hex() for each in ids]
 
 
 def test_what_aws_does_not_do_now_is_a_fault_of_the_store(stage: Stage) -> None:

@@ -15,6 +15,7 @@ from clarion.networks.simplex.storage_key import StorageKey, UnopenableError
 from clarion.networks.simplex.tokens import StoredToken
 from clarion.settings import EMULATED_STAGE
 from clarion.tables import Subscription, Token, WakeUp
+from ntf.commands import verification
 from ntf.commands.replies import NtfCommands
 from tests.simplex import NOW, Agent, Stage
 
@@ -204,6 +205,33 @@ def test_what_came_while_it_was_not_active_is_pushed_once_it_is(stage: Stage) ->
     agent.verify(code)
     (push,) = stage.pushes()
     assert (push.purpose, push.number, push.body) == (Purpose.REFRESH, number, None)
+
+
+def test_a_code_that_is_sent_again_pushes_what_was_missed_no_second_time(stage: Stage) -> None:
+    agent = stage.agent().activate()
+    agent.replace(OTHER_DEVICE)
+    code = agent.pushed_code()
+    stage.record(agent, "00000000", b"raw")
+    assert [agent.verify(code) for _ in range(3)] == [b"OK"] * 3
+    assert len(stage.pushes()) == 1
+    stage.record(agent, "00000001", b"raw")
+    assert agent.verify(code) == b"OK"
+    assert stage.pushes() == []
+
+
+def test_a_push_that_a_crash_kept_back_is_sent_once_the_code_comes_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = stage.agent().activate()
+    agent.replace(OTHER_DEVICE)
+    code = agent.pushed_code()
+    stage.record(agent, "00000000", b"raw")
+    with monkeypatch.context() as patched:
+        patched.setattr(verification, "_follow_up", lambda *_, **__: None)
+        agent.verify(code)
+    assert stage.pushes() == []
+    agent.verify(code)
+    assert [push.purpose for push in stage.pushes()] == [Purpose.REFRESH]
 
 
 def test_nothing_is_left_of_a_deleted_token(stage: Stage) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from hmac import compare_digest
 from typing import NamedTuple
 
-from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.condition import Condition, size
 from pynamodb.expressions.update import Action
 from pynamodb.transactions import TransactWrite
 
@@ -39,8 +39,6 @@ from ntf.commands.registration import is_of_device
 from ntf.commands.store import NtfStore
 from ntf.commands.token import delete_token
 
-NO_TOKEN = bytes(ID_BYTES)
-"""The id of none: looking for it takes as long as for any."""
 _REFUSED = frozenset({TokenStatus.NEW, TokenStatus.REGISTERED, TokenStatus.CONFIRMED})
 """States in which a token takes no commands for subscriptions."""
 
@@ -69,8 +67,10 @@ def delete(store: NtfStore, request: NtfRequest) -> bytes:
 
 def _owned(store: NtfStore, request: NtfRequest) -> tuple[FollowedQueue, StoredToken]:
     """Raises `NtfRefusal`, in a time that doesn't say whether there is such a subscription."""
-    found = store.find_queue(request.transmission.entity_id)
-    token = store.authorized_token(bytes.fromhex(found.token_id) if found else NO_TOKEN, request)
+    entity_id = request.transmission.entity_id
+    found = store.find_queue(entity_id)
+    # Where there is none, looking for a token takes as long as for any; each id has a key of its own, so that none is hot.
+    token = store.authorized_token(bytes.fromhex(found.token_id) if found else entity_id[:ID_BYTES], request)
     if found is None:
         raise NtfRefusal(ErrorType.AUTH)
     return found, _usable(token)
@@ -163,7 +163,7 @@ def _added(store: NtfStore, token: StoredToken, command: SubscribeQueue, place: 
         if changed:
             _change_rules(transaction, changed, now)
         if changes:
-            transaction.update(token, actions=changes, condition=StoredToken.status == token.status)
+            transaction.update(token, actions=changes, condition=_has_room(token, command.queue, subscription))
 
     return _written(store, write, changed, now)
 
@@ -214,6 +214,18 @@ def _token_changes(token: StoredToken, queue: SmpQueue, *, added: bool) -> list[
     if len(known) >= SERVERS_OF_TOKEN:
         raise NtfRefusal(ErrorType.QUOTA)
     return [*changes, StoredToken.servers.add({name})]
+
+
+def _has_room(token: StoredToken, queue: SmpQueue, subscription: Subscription | None) -> Condition:
+    """That its state is as read, and that others have not used up meanwhile what its bounds left."""
+    servers = StoredToken.servers
+    condition: Condition = StoredToken.status == token.status
+    condition &= (
+        servers.does_not_exist() | servers.contains(server_name(queue.server)) | (size(servers) < SERVERS_OF_TOKEN)
+    )
+    if subscription is None:
+        condition &= StoredToken.added.does_not_exist() | (StoredToken.added < QUEUES_OF_TOKEN)
+    return condition
 
 
 def _change_rules(transaction: TransactWrite, changed: Changed, now: int) -> None:

@@ -17,7 +17,7 @@ from clarion.networks.simplex.ntf import OK, NtfRequest
 from clarion.networks.simplex.ntf_commands import NtfRefusal, VerifyToken
 from clarion.networks.simplex.statuses import ALIVE, TokenStatus
 from clarion.networks.simplex.tokens import StoredToken, is_as_read, keep_alias
-from clarion.tables import Subscription, Token, actions_of, find_subscription, transact, unchanged
+from clarion.tables import Subscription, Token, actions_of, find_subscription, transact, unchanged, update_if
 from clarion.tokens import hash_of, token_of
 from clarion.wake_ups import add_wake_up
 from ntf.commands.registration import is_of_device
@@ -30,8 +30,11 @@ def verify(store: NtfStore, request: NtfRequest, command: VerifyToken) -> bytes:
         row = store.authorized_token(request.transmission.entity_id, request)
         if row.status not in ALIVE or not compare_digest(store.opened(row).code, command.code):
             raise NtfRefusal(ErrorType.AUTH)
-        if row.status == TokenStatus.ACTIVE or _activate(store, row):
-            _follow_up(store, row)
+        if row.status == TokenStatus.ACTIVE:
+            _follow_up(store, row, owed_push=row.owed_push)
+            return OK
+        if _activate(store, row):
+            _follow_up(store, row, owed_push=row.verified)
             return OK
     raise NtfRefusal(ErrorType.STORE)
 
@@ -50,7 +53,7 @@ def _activate(store: NtfStore, row: StoredToken) -> bool:
     after = Subscription(**(before.attribute_values | changes))
 
     def write(transaction: TransactWrite) -> None:
-        of_token = {"status": TokenStatus.ACTIVE.value, "verified": True, "ttl": None}
+        of_token = {"status": TokenStatus.ACTIVE.value, "verified": True, "owed_push": row.verified, "ttl": None}
         transaction.update(row, actions=actions_of(StoredToken, of_token), condition=is_as_read(row))
         keep_alias(transaction, row, None)
         transaction.update(before, actions=Subscription.actions_of(changes), condition=unchanged(before))
@@ -63,13 +66,14 @@ def _activate(store: NtfStore, row: StoredToken) -> bool:
     return True
 
 
-def _follow_up(store: NtfStore, row: StoredToken) -> None:
+def _follow_up(store: NtfStore, row: StoredToken, *, owed_push: bool) -> None:
     """Also when it is verified again: its agent has had no answer, so perhaps nothing of this was done."""
     subscription = find_subscription(row.subscription_id)
     if subscription is not None and subscription.status == SubscriptionStatus.ACTIVE:
         _delete_others(store, row, subscription)
-        if row.verified:
+        if owed_push:
             _push_missed(store, subscription)
+            update_if(row, StoredToken.owed_push.set(False), condition=StoredToken.status == TokenStatus.ACTIVE)
 
 
 def _delete_others(store: NtfStore, row: StoredToken, subscription: Subscription) -> None:
