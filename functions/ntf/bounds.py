@@ -17,7 +17,8 @@ MOST_PEERS = 20_000
 """That are remembered: those that were away longest are forgotten first, so that addresses alone take no memory."""
 _CUSTOMER_BITS = 64
 """Of an address of IPv6, which a customer has at least."""
-_HOUR = 3600
+HOUR = 3600
+"""In seconds."""
 
 
 @dataclass(slots=True)
@@ -64,7 +65,7 @@ class Peer:
             name,
             connecting=Pace(bounds.connections_per_second, bounds.connections_per_peer),
             sending=Pace(bounds.peer_commands_per_second, bounds.peer_burst),
-            registering=Pace(bounds.registrations_per_hour / _HOUR, bounds.registrations_at_once),
+            registering=Pace(bounds.registrations_per_hour / HOUR, bounds.registrations_at_once),
         )
 
 

@@ -35,6 +35,10 @@ class NtfBounds(BaseModel):
     registrations_per_hour: PositiveFloat = 120.0
     """Of tokens, TNEW and TRPL, by a peer, after `registrations_at_once`: each costs rows and a push."""
     registrations_at_once: PositiveInt = 50
+    task_registrations_per_hour: PositiveFloat = 3600.0
+    """Of all peers together, after `task_registrations_at_once`: what many addresses push to made-up tokens, Apple counts
+    against the app."""
+    task_registrations_at_once: PositiveInt = 600
     task_commands_per_second: PositiveFloat = 800.0
     """Of the task, after a `task_burst`. Peers share it evenly once it is busy."""
     task_burst: PositiveInt = 100

@@ -72,7 +72,7 @@ def assemble(settings: NtfSettings, identity: ServerIdentity, handler: CommandHa
     service = Service(
         identity=identity,
         context=server_context(identity),
-        executor=BlockExecutor(handler, counts, threads=bounds.threads),
+        executor=BlockExecutor(handler, counts, bounds),
         peers=Peers(bounds),
         turns=Turns(bounds.blocks_at_once, Pace(bounds.task_commands_per_second, bounds.task_burst)),
         counts=counts,

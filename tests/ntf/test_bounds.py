@@ -219,6 +219,23 @@ async def test_an_address_registers_so_many_tokens_and_learns_that_it_has_to_wai
     assert other.content == b"OK"
 
 
+async def test_all_addresses_together_register_so_many_tokens(serve: Serve, connect: Connect) -> None:
+    """One that has used up its own takes nothing from what is left for the others."""
+    running = await serve(
+        registrations_at_once=2,
+        registrations_per_hour=0.001,
+        task_registrations_at_once=3,
+        task_registrations_per_hour=0.001,
+    )
+    answers = []
+    for number in (1, 1, 1, 2, 3):
+        agent = await connect(running.port, source=f"127.0.0.{number}")
+        asked = agent.transmission(registering(agent), correlation=b"1", entity=b"")
+        answers += [reply.content for reply in await asyncio.to_thread(agent.ask, asked)]
+    assert answers == [b"OK", b"OK", b"ERR QUOTA", b"OK", b"ERR QUOTA"]
+    assert running.service.counts[Metric.NTF_REGISTRATIONS_REFUSED] == 2
+
+
 async def test_when_the_task_is_busy_an_address_that_asks_for_little_is_not_behind_one_that_asks_for_much(
     serve: Serve, connect: Connect
 ) -> None:
@@ -311,7 +328,10 @@ def test_the_page_has_the_bounds_as_they_are() -> None:
             *("commands_per_second", "burst", "peer_commands_per_second", "peer_burst"),
             *("task_commands_per_second", "task_burst", "handshake_commands"),
         ),
-        "tokens registered or replaced an hour": ("registrations_per_hour", "registrations_at_once"),
+        "tokens registered or replaced an hour": (
+            *("registrations_per_hour", "registrations_at_once"),
+            *("task_registrations_per_hour", "task_registrations_at_once"),
+        ),
         "threads that wait for AWS": ("threads",),
         "time for TLS and both hellos": ("handshake_seconds",),
         "time until a whole block is there": ("idle_seconds",),
