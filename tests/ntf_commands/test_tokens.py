@@ -15,8 +15,10 @@ from clarion.networks.simplex.storage_key import StorageKey, UnopenableError
 from clarion.networks.simplex.tokens import StoredToken
 from clarion.settings import EMULATED_STAGE
 from clarion.tables import Subscription, Token, WakeUp
+from ntf.commands import verification
 from ntf.commands.replies import NtfCommands
-from tests.simplex import NOW, Agent, Stage
+from ntf.commands.store import NtfStore
+from tests.simplex import DEVICE, NOW, Agent, Stage
 
 AUTH, QUOTA, PROHIBITED = b"ERR AUTH", b"ERR QUOTA", b"ERR CMD PROHIBITED"
 OTHER_DEVICE = b"cd" * 32
@@ -204,6 +206,54 @@ def test_what_came_while_it_was_not_active_is_pushed_once_it_is(stage: Stage) ->
     agent.verify(code)
     (push,) = stage.pushes()
     assert (push.purpose, push.number, push.body) == (Purpose.REFRESH, number, None)
+
+
+def owing(stage: Stage) -> tuple[Agent, bytes]:
+    """An agent of a replaced token for which something has come, and the code that it waits for."""
+    agent = stage.agent().activate()
+    agent.replace(OTHER_DEVICE)
+    code = agent.pushed_code()
+    stage.record(agent, "00000000", b"raw")
+    return agent, code
+
+
+def test_who_verifies_a_token_again_and_again_has_what_came_pushed_once(stage: Stage) -> None:
+    agent, code = owing(stage)
+    assert [agent.verify(code) for _ in range(3)] == [b"OK"] * 3
+    assert [push.purpose for push in stage.pushes()] == [Purpose.REFRESH]
+    stage.clock.advance(1)
+    stage.record(agent, "00000000", b"held back by a limit")
+    assert (agent.verify(code), stage.pushes()) == (b"OK", [])
+
+
+def test_what_a_crash_left_undone_after_a_verification_is_done_when_it_is_repeated(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, code = owing(stage)
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(NtfStore, "push_newest", crash)
+        with pytest.raises(KeyboardInterrupt):
+            agent.verify(code)
+    assert (agent.status(), stage.pushes()) == (b"TKN ACTIVE", [])
+    assert [agent.verify(code), agent.verify(code)] == [b"OK"] * 2
+    assert [push.purpose for push in stage.pushes()] == [Purpose.REFRESH]
+
+
+def test_a_verification_that_ends_late_leaves_the_mark_of_a_later_one(stage: Stage) -> None:
+    agent, code = owing(stage)
+    store, early = stage.commands.store, stage.token(agent)
+    assert agent.verify(code) == b"OK"
+    stage.pushes()
+    stage.clock.advance(1)
+    agent.replace(DEVICE)
+    stage.token(agent).update([StoredToken.follow_up.set(True)])
+    early.status, early.follow_up = "ACTIVE", True
+    verification.follow_up(store, early)
+    assert stage.token(agent).follow_up
 
 
 def test_nothing_is_left_of_a_deleted_token(stage: Stage) -> None:

@@ -1,6 +1,9 @@
 """TVFY makes a token active, and deletes all others for the same device.
 
-TVFY ──▶ ACTIVE ── what came while it was not is pushed
+TVFY ──▶ ACTIVE, `follow_up` ── what came while it was not is pushed ──▶ ACTIVE
+
+So whoever repeats it after a crash gets what is left to do, and else nothing: a token may be verified as often as its agent
+likes.
 """
 
 from hmac import compare_digest
@@ -17,7 +20,7 @@ from clarion.networks.simplex.ntf import OK, NtfRequest
 from clarion.networks.simplex.ntf_commands import NtfRefusal, VerifyToken
 from clarion.networks.simplex.statuses import ALIVE, TokenStatus
 from clarion.networks.simplex.tokens import StoredToken, is_as_read, keep_alias
-from clarion.tables import Subscription, Token, actions_of, find_subscription, transact, unchanged
+from clarion.tables import Subscription, Token, actions_of, find_subscription, transact, unchanged, update_if
 from clarion.tokens import hash_of, token_of
 from clarion.wake_ups import add_wake_up
 from ntf.commands.registration import is_of_device
@@ -31,13 +34,14 @@ def verify(store: NtfStore, request: NtfRequest, command: VerifyToken) -> bytes:
         if row.status not in ALIVE or not compare_digest(store.opened(row).code, command.code):
             raise NtfRefusal(ErrorType.AUTH)
         if row.status == TokenStatus.ACTIVE or _activate(store, row):
-            _follow_up(store, row)
+            if row.follow_up:
+                follow_up(store, row)
             return OK
     raise NtfRefusal(ErrorType.STORE)
 
 
 def _activate(store: NtfStore, row: StoredToken) -> bool:
-    """False if one of the rows has changed meanwhile."""
+    """`row` is as written then. False if one of the rows has changed meanwhile."""
     before = find_subscription(row.subscription_id)
     if before is None or before.status == SubscriptionStatus.INVALID:
         # Its token has just been found dead: the worker is about to say so.
@@ -50,7 +54,7 @@ def _activate(store: NtfStore, row: StoredToken) -> bool:
     after = Subscription(**(before.attribute_values | changes))
 
     def write(transaction: TransactWrite) -> None:
-        of_token = {"status": TokenStatus.ACTIVE.value, "verified": True, "ttl": None}
+        of_token = {"status": TokenStatus.ACTIVE.value, "verified": True, "follow_up": True, "ttl": None}
         transaction.update(row, actions=actions_of(StoredToken, of_token), condition=is_as_read(row))
         keep_alias(transaction, row, None)
         transaction.update(before, actions=Subscription.actions_of(changes), condition=unchanged(before))
@@ -59,17 +63,20 @@ def _activate(store: NtfStore, row: StoredToken) -> bool:
 
     if not transact(store.connection, write):
         return False
+    row.follow_up = True
     store.record(SubscriptionChanged.of(after, now))
     return True
 
 
-def _follow_up(store: NtfStore, row: StoredToken) -> None:
-    """Also when it is verified again: its agent has had no answer, so perhaps nothing of this was done."""
+def follow_up(store: NtfStore, row: StoredToken) -> None:
+    """A crash on the way leaves the mark, so that it is done again."""
     subscription = find_subscription(row.subscription_id)
     if subscription is not None and subscription.status == SubscriptionStatus.ACTIVE:
         _delete_others(store, row, subscription)
         if row.verified:
             _push_missed(store, subscription)
+    same = StoredToken.registered_at == row.registered_at
+    update_if(row, StoredToken.follow_up.set(False), condition=same)
 
 
 def _delete_others(store: NtfStore, row: StoredToken, subscription: Subscription) -> None:
