@@ -7,8 +7,11 @@ from pynamodb.transactions import TransactWrite
 from clarion.networks.simplex import bounds
 from clarion.networks.simplex.queues import NEWS, FollowedQueue, bucket_of, queue_of, queues_since
 from clarion.networks.simplex.rules import key_of, queue_key
-from clarion.tables import transact
+from clarion.networks.simplex.tokens import StoredToken
+from clarion.tables import Subscription, transact
 from ntf.commands import subscription
+from ntf.commands.store import NtfStore
+from tests.match.meter import meter
 from tests.simplex import NOW, Stage, notifier_key, queue
 
 AUTH, QUOTA = b"ERR AUTH", b"ERR QUOTA"
@@ -98,6 +101,59 @@ def test_and_on_so_many_servers(stage: Stage) -> None:
     asked = [agent.subscribe(number, server=number)[:5] for number in range(bounds.SERVERS_OF_TOKEN + 1)]
     assert asked == [b"IDSUB"] * bounds.SERVERS_OF_TOKEN + [QUOTA[:5]]
     assert agent.subscribe(99).startswith(b"IDSUB")
+
+
+def test_commands_that_race_pass_no_bound_of_a_token(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription, "SERVERS_OF_TOKEN", 2)
+    agent = stage.agent().activate()
+    before_each = iter([1, 2, None])
+    find_queue = NtfStore.find_queue
+
+    def find_after_another(store: NtfStore, key: bytes) -> FollowedQueue | None:
+        """The token has been read by now."""
+        if number := next(before_each, None):
+            agent.subscribe(number, server=number)
+        return find_queue(store, key)
+
+    monkeypatch.setattr(NtfStore, "find_queue", find_after_another)
+    assert agent.subscribe(3, server=3) == QUOTA
+    assert (len(stage.token(agent).servers or ()), len(stage.queues())) == (2, 2)
+
+
+def test_queues_of_a_dead_token_that_race_pass_no_bound(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription, "QUEUES_OF_TOKEN", 1)
+    agent = stage.agent().activate()
+    stage.token(agent).update([StoredToken.status.set("INVALID"), StoredToken.lost_rules.set(True)])
+    stage.subscription(agent).update([Subscription.status.set("invalid")])
+    stale = stage.token(agent)
+    assert agent.subscribe(1).startswith(b"IDSUB")
+    rows = iter([stale])
+    monkeypatch.setattr(NtfStore, "find_token", lambda _store, _id: next(rows, None) or stage.token(agent))
+    assert agent.subscribe(2) == QUOTA
+    assert (stage.token(agent).added, len(stage.queues())) == (1, 1)
+
+
+def test_a_token_with_all_its_servers_subscribes_on_them_though_it_is_dead(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "SERVERS_OF_TOKEN", 1)
+    agent = stage.agent().activate()
+    agent.subscribe(1)
+    stage.token(agent).update([StoredToken.status.set("INVALID"), StoredToken.lost_rules.set(True)])
+    stage.subscription(agent).update([Subscription.status.set("invalid")])
+    assert agent.subscribe(2).startswith(b"IDSUB")
+
+
+@pytest.mark.parametrize("command", [b"SCHK", b"SDEL"])
+def test_a_stranger_is_refused_after_one_read_whether_there_is_a_subscription_or_not(
+    stage: Stage, command: bytes
+) -> None:
+    agent, stranger = stage.agent().activate(), stage.agent(b"stranger")
+    agent.subscribe(1)
+    for asked in (queue_key(queue(1)), bytes(24), b"no id"):
+        with meter.running() as bill:
+            assert stranger.ask(command, asked) == AUTH
+        assert (bill.reads, bill.writes) == (1, 0)
 
 
 def test_whoever_meets_another_change_of_the_token_s_tries_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
