@@ -30,6 +30,7 @@ from clarion.networks.simplex.ntf import PONG, NtfReply, NtfRequest, NtfSession,
 from clarion.networks.simplex.transmissions import Transmission
 from ntf.block_executor import BlockExecutor
 from ntf.bounds import Peer
+from ntf.pace import Pace
 from ntf.settings import NtfBounds
 
 BLOCKS = int(os.environ.get("BLOCKS", "1_000_000"))
@@ -183,7 +184,7 @@ def _held() -> int:
 
 def main() -> int:
     counts: Counter[str] = Counter()
-    executor = BlockExecutor(Unauthorized(), counts, threads=2)  # type: ignore[arg-type] # of metrics
+    executor = BlockExecutor(Unauthorized(), counts, Pace(1e9, 1_000_000), threads=2)  # type: ignore[arg-type] # of metrics
     start = time.monotonic()
     found = asyncio.run(fuzz(BLOCKS, SEED, executor))
     answers = ", ".join(f"{kind.decode()} {count:,}" for kind, count in found.most_common())

@@ -11,6 +11,7 @@ from clarion.networks.simplex.ntf import PONG, NtfReply, NtfRequest, refusal
 from clarion.networks.simplex.ntf_commands import PlainCommand, RegisterToken, ReplaceToken, SubscribeQueue
 from ntf.bounds import Peer
 from ntf.counts import Counts
+from ntf.pace import Pace, take_all
 
 _FAILED = frozenset({refusal(ErrorType.STORE), refusal(ErrorType.INTERNAL)})
 
@@ -21,11 +22,12 @@ class CommandHandler(Protocol):
 
 
 class BlockExecutor:
-    """One for the whole task: it bounds how many commands wait for AWS at once."""
+    """One for the whole task: it bounds how many commands wait for AWS at once, and tokens by the pace of `registering`."""
 
-    def __init__(self, handler: CommandHandler, counts: Counts, *, threads: int) -> None:
+    def __init__(self, handler: CommandHandler, counts: Counts, registering: Pace, *, threads: int) -> None:
         self._handler = handler
         self._counts = counts
+        self._registering = registering
         self._pool = ThreadPoolExecutor(threads, "command")
 
     async def execute(self, block: Sequence[NtfRequest | NtfReply], peer: Peer) -> Sequence[NtfReply]:
@@ -51,7 +53,8 @@ class BlockExecutor:
         if request.command is PlainCommand.PING:
             return request.reply(PONG)
         loop = asyncio.get_running_loop()
-        if isinstance(request.command, RegisterToken | ReplaceToken) and not peer.registering.take(loop.time()):
+        paces = (peer.registering, self._registering)
+        if isinstance(request.command, RegisterToken | ReplaceToken) and not take_all(paces, loop.time()):
             self._counts[Metric.NTF_REGISTRATIONS_REFUSED] += 1
             return request.reply(refusal(ErrorType.QUOTA))
         content = await loop.run_in_executor(self._pool, self._handler.execute, request)

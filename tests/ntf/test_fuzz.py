@@ -11,6 +11,7 @@ from nacl.public import PrivateKey
 from bench.simplex_fuzz import Unauthorized, fuzz, mutated, valid_blocks
 from clarion.networks.simplex.ntf import NtfSession
 from ntf.block_executor import BlockExecutor
+from ntf.pace import Pace
 from tests.ntf.agent import TlsAgent, answer_of, transmissions_of
 from tests.ntf.conftest import Connect, Serve
 from tests.ntf.handlers import Recording
@@ -23,11 +24,12 @@ UNBOUNDED = {
     "peer_burst": int(MANY),
     "task_commands_per_second": MANY,
     "registrations_at_once": int(MANY),
+    "task_registrations_at_once": int(MANY),
 }
 
 
 async def test_mutated_blocks_are_answered_by_nothing_but_errors_of_the_protocol_and_leave_nothing() -> None:
-    executor = BlockExecutor(Unauthorized(), Counter(), threads=2)
+    executor = BlockExecutor(Unauthorized(), Counter(), Pace(MANY, int(MANY)), threads=2)
     found = await fuzz(4_000, 1, executor)
     executor.close()
     assert b"else" not in found
