@@ -8,7 +8,7 @@ from nacl.public import PrivateKey
 
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus
 from clarion.metrics import Metric, dimensions
-from clarion.networks import SIMPLEX
+from clarion.networks import SIMPLEX, PushAnswer
 from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS
 from clarion.networks.simplex.commands import CodeDelivered, TokenDied, of_outcome, read_command
 from clarion.networks.simplex.storage_key import StorageKey, UnopenableError
@@ -35,7 +35,7 @@ def died(stage: Stage, agent: Agent, reason: str = "Unregistered") -> None:
     row.update([*ended, Subscription.generation.set(row.revision + 1)])
     for holder in Token.scan():
         holder.delete()
-    command = TokenDied(token_id=agent.token_id.hex(), reason=reason, observed_at=stage.clock())
+    command = TokenDied(token_id=agent.token_id.hex(), reason=reason, registered_at=int(row.created_at))
     stage.token_commands.handle(command, stage.clock())
 
 
@@ -295,7 +295,7 @@ def test_a_code_that_was_delivered_confirms_its_token(stage: Stage) -> None:
     agent = stage.agent()
     agent.register()
     (push,) = stage.pushes()
-    command = of_outcome(push, PushDecision.DELIVERED, None)
+    command = of_outcome(push, PushDecision.DELIVERED, PushAnswer())
     assert command
     assert isinstance(read_command(command.content), CodeDelivered)
     stage.token_commands.handle(read_command(command.content), stage.clock())
@@ -326,11 +326,52 @@ def test_a_dead_token_says_why_and_comes_to_life_with_its_queues(stage: Stage) -
 
 def test_a_death_from_before_the_token_was_registered_again_is_none(stage: Stage) -> None:
     agent = stage.agent().activate()
-    stale = TokenDied(token_id=agent.token_id.hex(), reason="BadDeviceToken", observed_at=stage.clock())
+    stale = death_of(agent)
     stage.clock.advance(1)
     agent.replace(OTHER_DEVICE)
     stage.token_commands.handle(stale, stage.clock())
     assert agent.status() == b"TKN REGISTERED"
+
+
+def death_of(agent: Agent) -> TokenDied:
+    """As dispatch reports it, which has read the row as it is now. The push was observed whenever."""
+    agent.register()
+    (push,) = agent.stage.pushes()
+    row = agent.stage.subscription(agent)
+    command = of_outcome(push, PushDecision.TOKEN_GONE, PushAnswer("BadDeviceToken", int(row.created_at)))
+    assert command
+    died = read_command(command.content)
+    assert isinstance(died, TokenDied)
+    return died
+
+
+@pytest.mark.parametrize("seconds", [0, -0.05], ids=["at once", "by a clock that is behind"])
+def test_a_push_to_the_token_before_by_a_row_that_was_read_too_early_leaves_the_new_one_alive(
+    stage: Stage, seconds: float
+) -> None:
+    agent = stage.agent().activate()
+    stage.clock.advance(1)
+    read_early = death_of(agent)
+    stage.clock.advance(seconds)
+    agent.replace(OTHER_DEVICE)
+    assert agent.verify() == b"OK"
+    stage.token_commands.handle(read_early, stage.clock())
+    assert agent.status() == b"TKN ACTIVE"
+
+
+def test_a_push_from_before_a_token_was_registered_says_of_that_token_that_it_is_dead(stage: Stage) -> None:
+    """It waited, and went to the token that there was by then."""
+    agent = stage.agent().activate()
+    agent.register()
+    (push,) = stage.pushes()
+    stage.clock.advance(1)
+    agent.replace(OTHER_DEVICE)
+    agent.verify()
+    row = stage.subscription(agent)
+    command = of_outcome(push, PushDecision.TOKEN_GONE, PushAnswer("Unregistered", int(row.created_at)))
+    assert command
+    stage.token_commands.handle(read_command(command.content), stage.clock())
+    assert agent.status() == b"TKN INVALID,UNREGISTERED"
 
 
 def test_an_agent_of_an_older_version_is_told_no_reason(stage: Stage) -> None:

@@ -50,7 +50,7 @@ def _activate(store: NtfStore, row: StoredToken) -> bool:
         store.send_command(TokenRevived(token_id=row.token_id), 0)
     now = store.clock()
     changes = {"status": SubscriptionStatus.ACTIVE.value, "revision": before.revision + 1, "ttl": None}
-    changes |= {"created_at": now, "updated_at": now}
+    changes |= {"created_at": max(now, int(before.created_at)), "updated_at": now}
     after = Subscription(**(before.attribute_values | changes))
 
     def write(transaction: TransactWrite) -> None:
