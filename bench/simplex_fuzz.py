@@ -30,6 +30,7 @@ from clarion.networks.simplex.ntf import PONG, NtfReply, NtfRequest, NtfSession,
 from clarion.networks.simplex.transmissions import Transmission
 from ntf.block_executor import BlockExecutor
 from ntf.bounds import Peer
+from ntf.pace import Pace
 from ntf.settings import NtfBounds
 
 BLOCKS = int(os.environ.get("BLOCKS", "1_000_000"))
@@ -43,14 +44,7 @@ MOST_ANSWER = 16
 IDENTITY = b"i" * 32
 SESSION_KEY = PrivateKey(b"s" * 32)
 OWNER = Ed25519PrivateKey.from_private_bytes(b"o" * 32)
-BOUNDS = NtfBounds(
-    threads=2,
-    registrations_per_hour=1e12,
-    registrations_at_once=1_000_000,
-    task_registrations_per_hour=1e12,
-    task_registrations_at_once=1_000_000,
-)
-PEER = Peer.of("192.0.2.1", BOUNDS)
+PEER = Peer.of("192.0.2.1", NtfBounds(registrations_per_hour=1e12, registrations_at_once=1_000_000))
 """Of all blocks."""
 _ED25519, _ED25519_PRIVATE = (
     bytes.fromhex("302a300506032b6570032100"),
@@ -190,7 +184,7 @@ def _held() -> int:
 
 def main() -> int:
     counts: Counter[str] = Counter()
-    executor = BlockExecutor(Unauthorized(), counts, BOUNDS)  # type: ignore[arg-type] # of metrics
+    executor = BlockExecutor(Unauthorized(), counts, Pace(1e9, 1_000_000), threads=2)  # type: ignore[arg-type] # of metrics
     start = time.monotonic()
     found = asyncio.run(fuzz(BLOCKS, SEED, executor))
     answers = ", ".join(f"{kind.decode()} {count:,}" for kind, count in found.most_common())

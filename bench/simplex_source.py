@@ -94,7 +94,7 @@ def row_of(
     of_queue = queue_key(queue)
     sealed = storage_key.seal(der, of_queue)
     row = FollowedQueue(of_queue, queue=raw, notifier_key=sealed, token_id="t", status="ACTIVE")  # noqa: S106 - no secret
-    row.bucket, row.changed_at = bucket_of(queue.server), 1
+    row.owner_key, row.bucket, row.changed_at = b"owner", bucket_of(queue.server), 1
     return row
 
 

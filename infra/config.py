@@ -9,15 +9,19 @@ from pydantic import Field, model_validator
 
 from clarion.channels import CHANNELS, PROVIDERS, Channel, Provider
 from clarion.decisions import OwnMessages
+from clarion.limiter import SUBSCRIPTION_CAP
 from clarion.networks import NETWORKS, SIMPLEX, STATEMENTS, network
 from clarion.providers.webpush_address import ServiceName
 from clarion.settings import Title, WebhookUrl
+from clarion.sqs import LONGEST_DELAY
 from infra.options import ApiConfig, Config, Ingest, Matching, NtfTasks, Size, Stubs
 from pipeline.period import SNAPSHOT_DAYS
 
 ZoneId = Annotated[str, Field(pattern=r"^[a-z0-9]+-az\d$")]
 LogDays = Literal[7, 30, 90, 365]
 """Some of the retention times that CloudWatch Logs knows."""
+SPARE_AGE_S = 60
+"""For which a push may wait in its queue beside what it is delayed by, before `queue-old` is about it."""
 MOST_APPS = 10
 """As many as fit into the variables of a function, which Lambda takes 4 KB of."""
 
@@ -250,6 +254,23 @@ class EnvironmentConfig(Config):
         if self.ingest and not self.followed_networks:
             raise ValueError("ingest has no network to follow")
         return self
+
+    @model_validator(mode="after")
+    def _late_pushes_are_no_old_ones(self) -> "EnvironmentConfig":
+        """What a limit holds back waits in the queue of pushes, where SQS counts a message's age from when it was sent."""
+        allowed = self.thresholds.push_age_s - SPARE_AGE_S
+        for name in self.networks:
+            if network(name).newest and (seconds := self._late_seconds(name)) > allowed:
+                needed = f"thresholds.push_age_s has to be {seconds + SPARE_AGE_S} at least"
+                raise ValueError(f"{needed}, or the limit shorter, as {name} has pushes wait for {seconds} s")
+        return self
+
+    def _late_seconds(self, name: str) -> int:
+        """How long a push may wait until a limit of `matching` ends."""
+        chosen = (self.matching.limits or {}).get(name)
+        limit = chosen.limit if chosen else network(name).limit
+        cap = self.matching.subscription_cap_seconds or SUBSCRIPTION_CAP.window // 1000
+        return min(LONGEST_DELAY, max(limit.cooldown // 1000 if limit else 0, cap))
 
     @model_validator(mode="after")
     def _networks_have_their_options(self) -> "EnvironmentConfig":

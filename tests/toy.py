@@ -19,7 +19,7 @@ from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
-from clarion.networks import Command, Envelope, FcmMessage, Malformed, Newest, Payload, Receiver, Row, Rule
+from clarion.networks import Command, Envelope, FcmMessage, Malformed, Newest, Payload, PushAnswer, Receiver, Row, Rule
 from clarion.networks.needs import AlarmNeed, Auth, Grant, Needs, Route, Table
 
 TOY = "toy"
@@ -161,7 +161,7 @@ class Toy:
         content = {"aps": {"alert": {"title": receiver.title}}, **data}
         return Payload(json.dumps(content).encode(), truncated)
 
-    def on_outcome(self, push: PushMessage, outcome: PushDecision, _reason: str | None) -> Command | None:
+    def on_outcome(self, push: PushMessage, outcome: PushDecision, _answer: PushAnswer) -> Command | None:
         if outcome is PushDecision.TOKEN_GONE:
             return Command(TOY, b"gone:" + str(push.subscription_id).encode())
         return None

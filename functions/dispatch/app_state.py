@@ -7,7 +7,8 @@ the provider. Each worker has breakers of its own, so a provider gets one trial 
 
 Some refusals are the answer to one bad token, and as well to every token if our configuration is wrong (`TokenOrApp`).
 Clients choose their tokens, so such an answer holds its own push alone, and never trips the breaker. It ends the
-subscription only while enough of the app's other pushes are accepted by the same key.
+subscription only while enough of the app's other pushes are accepted by the same key. Tokens that strangers may make up
+are judged by that, and say nothing about the app.
 """
 
 from collections.abc import Callable, Sequence
@@ -100,17 +101,20 @@ class TokenFaultScore:
     def __post_init__(self) -> None:
         self._score = self.presumed
 
-    def outcomes(self, answers: Sequence[ProbedAnswer]) -> list[Outcome]:
+    def outcomes(self, answers: Sequence[ProbedAnswer], of_strangers: Sequence[bool]) -> list[Outcome]:
         """What each answer of a batch means beside the others, and those of the batches before."""
         accepted = sum(isinstance(answer, Delivered) for answer in answers)
         self._record(accepted)
-        return [self._outcome(answer, refuted=accepted > 0) for answer in answers]
+        both = zip(answers, of_strangers, strict=True)
+        return [self._outcome(answer, refuted=accepted > 0, counts=not of_stranger) for answer, of_stranger in both]
 
-    def _outcome(self, answer: ProbedAnswer, *, refuted: bool) -> Outcome:
+    def _outcome(self, answer: ProbedAnswer, *, refuted: bool, counts: bool) -> Outcome:
         match answer:
             case TokenOrApp(status=status, reason=reason):
-                self._score = max(self._score - 1, -MAX_SCORE)
-                if self._score >= 0:
+                score = max(self._score - 1, -MAX_SCORE)
+                if counts:
+                    self._score = score
+                if score >= 0:
                     return TokenGone(status=status, reason=reason, certain=False)
                 return Misconfigured(status=status, reason=reason, whole_app=False)
             case Misconfigured(whole_app=True) if refuted:

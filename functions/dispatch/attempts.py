@@ -7,6 +7,7 @@ attempts it has is the setting `max_receives`.
 from dataclasses import dataclass, replace
 from random import uniform
 
+from clarion.decisions import Purpose, SubscriptionStatus
 from clarion.events import PushTried
 from clarion.messages import PushMessage
 from clarion.newest import NewestRow
@@ -14,7 +15,7 @@ from clarion.providers.apps import App
 from clarion.providers.outcomes import Delivered, Misconfigured, Outcome, Refused, RetryLater, TokenGone
 from clarion.secrets import SharedSecret
 from clarion.tables import Subscription
-from dispatch.pushes import Coalesced, Stale, SubscriptionGone, useful_until
+from dispatch.pushes import Coalesced, Stale, SubscriptionGone, is_networks_own, useful_until
 from dispatch.queue import Delivery
 
 type Verdict = Outcome | Stale | SubscriptionGone | Coalesced
@@ -52,6 +53,12 @@ class Attempt:
     @property
     def held(self) -> bool:
         return self.delivery.held or isinstance(self.verdict, Misconfigured)
+
+    @property
+    def is_of_stranger(self) -> bool:
+        """Whether it goes to a token that nobody has proven, in a network where anybody may name any token."""
+        pending = self.row is not None and self.row.status == SubscriptionStatus.PENDING
+        return pending and self.message.purpose is Purpose.VERIFICATION and is_networks_own(self.message)
 
     @property
     def token_faults(self) -> int:

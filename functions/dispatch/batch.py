@@ -19,7 +19,7 @@ from clarion.event_log import EventLog
 from clarion.events import SubscriptionChanged
 from clarion.faults import AWS_ERRORS, describe
 from clarion.messages import CommandMessage, PushMessage
-from clarion.networks import Command, network
+from clarion.networks import Command, PushAnswer, network
 from clarion.proofs import record_push, unmasked
 from clarion.providers.apps import App, Apps
 from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryLater, TokenGone
@@ -60,6 +60,8 @@ class BatchReport:
     own_delivered: int = 0
     token_faults: int = 0
     """How many of the refused may have been so for their tokens' own fault."""
+    strangers_gone: int = 0
+    """How many of the dead tokens nobody had proven: anybody can make them up."""
     faults: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many messages wait until somebody fixes the app."""
 
@@ -176,7 +178,8 @@ class Dispatcher:
             answers += self._answers(sendables[trials:])
             breaker.observe(answers)
         sent, unsent = sendables[: len(answers)], sendables[len(answers) :]
-        for one, outcome in zip(sent, score.outcomes(answers), strict=True):
+        of_strangers = [one.attempt.is_of_stranger for one in sent]
+        for one, outcome in zip(sent, score.outcomes(answers, of_strangers), strict=True):
             one.attempt.verdict = apply_registration_time(outcome, one.row, one.attempt.delivery.attempt)
         if breaker.fault is not None:
             _hold(unsent, breaker.fault)
@@ -261,6 +264,8 @@ class Dispatcher:
                     report.latencies.append(event.latency_ms)
             if isinstance(attempt.verdict, Refused):
                 report.token_faults += attempt.verdict.token_fault
+            if isinstance(attempt.verdict, TokenGone):
+                report.strangers_gone += attempt.is_of_stranger
             if isinstance(attempt.verdict, Misconfigured):
                 app = attempt.row.app if attempt.row else None
                 report.faults[app or self.apps.first, attempt.verdict.reason] += 1
@@ -304,10 +309,10 @@ def _built(sendable: Sendable, now: float) -> Push | Refused:
 
 
 def _command(attempt: Attempt) -> Command | None:
+    registered_at = None if attempt.row is None else int(attempt.row.created_at)
+    answer = PushAnswer(_reason_of(attempt.verdict), registered_at)
     try:
-        return network(attempt.message.network).on_outcome(
-            attempt.message, attempt.verdict.decision, _reason_of(attempt.verdict)
-        )
+        return network(attempt.message.network).on_outcome(attempt.message, attempt.verdict.decision, answer)
     except Exception as error:  # noqa: BLE001 - as above; the push itself has been sent
         # Without the error's text, which may quote what a stranger wrote.
         reason = {"network": attempt.message.network, "reason": type(error).__name__}

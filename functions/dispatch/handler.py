@@ -94,10 +94,11 @@ def _payload_secrets(settings: DispatchSettings, session: Session) -> Mapping[st
 def _record(report: BatchReport, lost: int, metrics: EphemeralMetrics) -> None:
     if report.own_delivered:
         metrics.add_metric(Metric.OWN_PUSHES_DELIVERED, MetricUnit.Count, report.own_delivered)
-    if report.token_faults:
-        metrics.add_metric(Metric.TOKEN_FAULTS, MetricUnit.Count, report.token_faults)
+    if faults := report.token_faults + report.strangers_gone:
+        metrics.add_metric(Metric.TOKEN_FAULTS, MetricUnit.Count, faults)
     delivered = report.decisions[PushDecision.DELIVERED]  # counted by the latencies, or as own
-    apart = Counter({PushDecision.DELIVERED: delivered, PushDecision.REFUSED: report.token_faults})
+    of_tokens = {PushDecision.REFUSED: report.token_faults, PushDecision.TOKEN_GONE: report.strangers_gone}
+    apart = Counter({PushDecision.DELIVERED: delivered, **of_tokens})
     for decision, count in (report.decisions - apart).items():
         metrics.add_metric(decided(decision), MetricUnit.Count, count)
     for latency in report.latencies:

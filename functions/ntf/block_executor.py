@@ -9,9 +9,9 @@ from clarion.metrics import Metric
 from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import PONG, NtfReply, NtfRequest, refusal
 from clarion.networks.simplex.ntf_commands import PlainCommand, RegisterToken, ReplaceToken, SubscribeQueue
-from ntf.bounds import HOUR, Pace, Peer
+from ntf.bounds import Peer
 from ntf.counts import Counts
-from ntf.settings import NtfBounds
+from ntf.pace import Pace, take_all
 
 _FAILED = frozenset({refusal(ErrorType.STORE), refusal(ErrorType.INTERNAL)})
 
@@ -22,13 +22,13 @@ class CommandHandler(Protocol):
 
 
 class BlockExecutor:
-    """One for the whole task: it bounds how many commands wait for AWS at once, and how many tokens are registered."""
+    """One for the whole task: it bounds how many commands wait for AWS at once, and tokens by the pace of `registering`."""
 
-    def __init__(self, handler: CommandHandler, counts: Counts, bounds: NtfBounds) -> None:
+    def __init__(self, handler: CommandHandler, counts: Counts, registering: Pace, *, threads: int) -> None:
         self._handler = handler
         self._counts = counts
-        self._pool = ThreadPoolExecutor(bounds.threads, "command")
-        self._registering = Pace(bounds.task_registrations_per_hour / HOUR, bounds.task_registrations_at_once)
+        self._registering = registering
+        self._pool = ThreadPoolExecutor(threads, "command")
 
     async def execute(self, block: Sequence[NtfRequest | NtfReply], peer: Peer) -> Sequence[NtfReply]:
         """The replies, in the order of the requests, which `peer` has sent."""
@@ -53,16 +53,13 @@ class BlockExecutor:
         if request.command is PlainCommand.PING:
             return request.reply(PONG)
         loop = asyncio.get_running_loop()
-        if isinstance(request.command, RegisterToken | ReplaceToken) and not self._may_register(peer, loop.time()):
+        paces = (peer.registering, self._registering)
+        if isinstance(request.command, RegisterToken | ReplaceToken) and not take_all(paces, loop.time()):
             self._counts[Metric.NTF_REGISTRATIONS_REFUSED] += 1
             return request.reply(refusal(ErrorType.QUOTA))
         content = await loop.run_in_executor(self._pool, self._handler.execute, request)
         self._counts[Metric.NTF_COMMANDS_FAILED] += content in _FAILED
         return request.reply(content)
-
-    def _may_register(self, peer: Peer, now: float) -> bool:
-        """What an address may no longer takes nothing from the others."""
-        return peer.registering.take(now) and self._registering.take(now)
 
 
 def _by_entity(block: Sequence[NtfRequest | NtfReply]) -> Sequence[Sequence[int]]:

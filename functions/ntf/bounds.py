@@ -1,49 +1,28 @@
 """How much of a task anybody gets: all together, one network address, one connection.
 
+What an address has is shared by its connections, as what the task has is by addresses: who asks for more than that waits
+behind the others, and keeps none of them waiting.
+
 An agent keeps one connection while its app is open, sends a handful of commands once a day, and some hundreds when it
 subscribes to all of its queues anew. Phones of one carrier may share an address.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address, ip_network
 from operator import itemgetter
 
+from ntf.pace import Pace
 from ntf.settings import NtfBounds
+from ntf.turns import Turns
 
 MOST_PEERS = 20_000
 """That are remembered: those that were away longest are forgotten first, so that addresses alone take no memory."""
 _CUSTOMER_BITS = 64
 """Of an address of IPv6, which a customer has at least."""
 HOUR = 3600
-"""In seconds."""
-
-
-@dataclass(slots=True)
-class Pace:
-    """At most `burst` at once, and then `per_second`. Times are in seconds, of any clock that never goes back."""
-
-    per_second: float
-    burst: int
-    _whole_at: float = 0.0
-    """When the whole burst is there again."""
-
-    def until(self, now: float, count: int = 1) -> float:
-        """Seconds until the last of the next `count` may go."""
-        tolerance = (self.burst - 1) / self.per_second
-        return max(0.0, max(self._whole_at, now) + (count - 1) / self.per_second - tolerance - now)
-
-    def spend(self, now: float, count: int = 1) -> None:
-        self._whole_at = max(self._whole_at, now) + count / self.per_second
-
-    def take(self, now: float) -> bool:
-        """Whether the next one may go now; it is counted if so."""
-        may_go = not self.until(now)
-        if may_go:
-            self.spend(now)
-        return may_go
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -57,7 +36,9 @@ class Peer:
     connecting: Pace
     sending: Pace
     registering: Pace
+    blocks_at_once: int
     connections: int = 0
+    _turns: Turns[Hashable] | None = None
 
     @classmethod
     def of(cls, name: str, bounds: NtfBounds) -> "Peer":
@@ -66,7 +47,26 @@ class Peer:
             connecting=Pace(bounds.connections_per_second, bounds.connections_per_peer),
             sending=Pace(bounds.peer_commands_per_second, bounds.peer_burst),
             registering=Pace(bounds.registrations_per_hour / HOUR, bounds.registrations_at_once),
+            blocks_at_once=bounds.blocks_at_once,
         )
+
+    @property
+    def turns(self) -> Turns[Hashable]:
+        """By which its connections share what it may send."""
+        if self._turns is None:
+            self._turns = Turns(self.blocks_at_once, self.sending)
+        return self._turns
+
+    @contextmanager
+    def connection(self) -> Iterator[None]:
+        """While there is none, only what is to be remembered is kept."""
+        self.connections += 1
+        try:
+            yield
+        finally:
+            self.connections -= 1
+            if not self.connections:
+                self._turns = None
 
 
 class TooManyError(Exception):
@@ -127,6 +127,8 @@ class Peers:
         """Connections that have not said hello yet."""
         self.sessions = FairPlaces(bounds.connections)
         """Those that have."""
+        self.registering = Pace(bounds.task_registrations_per_hour / HOUR, bounds.task_registrations_at_once)
+        """Tokens of all of them."""
         self._peers = OrderedDict[str, Peer]()
 
     def __len__(self) -> int:
@@ -146,12 +148,11 @@ class Peers:
         if self.connections >= bounds.connections and not self.sessions.make_room_for(peer):
             raise TooManyError
         self.connections += 1
-        peer.connections += 1
         try:
-            yield peer
+            with peer.connection():
+                yield peer
         finally:
             self.connections -= 1
-            peer.connections -= 1
 
     def _peer(self, address: str) -> Peer:
         if address not in self._peers:

@@ -5,12 +5,13 @@
                                                   └─────────────────┘
 
 So no more waits for an agent than the answers to one of its blocks. Both the hellos and each block wait for a turn of the
-agent's address.
+agent's address, and each block before that for one of the connection's among those of its address.
 """
 
 import asyncio
 import ssl
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -30,8 +31,9 @@ from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.networks.simplex.signed_key import sign_key
 from clarion.tls_stream import TlsStream
 from ntf.block_executor import BlockExecutor
-from ntf.bounds import Pace, Peer, Peers, TooManyError
+from ntf.bounds import Peer, Peers, TooManyError
 from ntf.counts import Counts
+from ntf.pace import Pace
 from ntf.settings import NtfBounds
 from ntf.tls import ALPN, accept
 from ntf.turns import Turns
@@ -45,7 +47,7 @@ class Service:
     context: ssl.SSLContext
     executor: BlockExecutor
     peers: Peers
-    turns: Turns
+    turns: Turns[Peer]
     counts: Counts
 
     @property
@@ -53,7 +55,7 @@ class Service:
         return self.peers.bounds
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class AgentSession:
     service: Service
     stream: TlsStream
@@ -115,7 +117,7 @@ class AgentSession:
     async def _answer(self, block: bytes, session: NtfSession) -> None:
         service, found = self.service, list(requests(block, session))
         await self._slow_down(len(found))
-        async with service.turns.turn(self.peer, len(found)):
+        async with self._turn_of_peer(len(found)), service.turns.turn(self.peer, len(found)):
             replies = await service.executor.execute(found, self.peer)
         async with asyncio.timeout(service.bounds.write_seconds):
             await self.stream.write(b"".join(reply_blocks(replies, session)))
@@ -132,14 +134,24 @@ class AgentSession:
         return self._last or asyncio.get_running_loop().time() + self.service.bounds.idle_seconds
 
     async def _slow_down(self, count: int) -> None:
-        """Until the connection and its address may have so many commands answered. Raises `TooManyError`."""
-        now, paces = asyncio.get_running_loop().time(), (self._pace, self.peer.sending)
-        wait = max(pace.until(now, count) for pace in paces)
+        """Until the connection may have so many commands answered. Raises `TooManyError`."""
+        now = asyncio.get_running_loop().time()
+        wait = self._pace.until(now, count)
         if wait > self.service.bounds.wait_seconds:
             raise TooManyError
-        for pace in paces:
-            pace.spend(now, count)
+        self._pace.spend(now, count)
         await asyncio.sleep(wait)
+
+    @asynccontextmanager
+    async def _turn_of_peer(self, count: int) -> AsyncIterator[None]:
+        """Among the connections of its address. Raises `TooManyError`."""
+        async with AsyncExitStack() as turn:
+            try:
+                within = self.service.bounds.wait_seconds
+                await turn.enter_async_context(self.peer.turns.turn(self, count, within=within))
+            except TimeoutError:
+                raise TooManyError from None
+            yield
 
 
 def _end_now(waiting: asyncio.Timeout) -> None:

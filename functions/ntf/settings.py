@@ -27,18 +27,17 @@ class NtfBounds(BaseModel):
     """Of a connection, after a `burst`. Whatever else a block holds counts as well."""
     burst: PositiveInt = 160
     """Agents check 150 subscriptions at once, in blocks of four."""
-    peer_commands_per_second: PositiveFloat = 40.0
-    """Of all connections of a peer, after a `peer_burst`."""
-    peer_burst: PositiveInt = 400
+    peer_commands_per_second: PositiveFloat = 100.0
+    """Of all connections of a peer, after a `peer_burst`. Phones of one carrier, which share it evenly."""
+    peer_burst: PositiveInt = 1_000
     wait_seconds: PositiveFloat = 30.0
-    """By which an answer is late at most: who sends more than that is closed."""
+    """That a connection waits for its own pace at most, and for its turn among its peer's: then it is closed."""
     registrations_per_hour: PositiveFloat = 120.0
     """Of tokens, TNEW and TRPL, by a peer, after `registrations_at_once`: each costs rows and a push."""
     registrations_at_once: PositiveInt = 50
-    task_registrations_per_hour: PositiveFloat = 3600.0
-    """Of all peers together, after `task_registrations_at_once`: what many addresses push to made-up tokens, Apple counts
-    against the app."""
-    task_registrations_at_once: PositiveInt = 600
+    task_registrations_per_hour: PositiveFloat = 7_200.0
+    """Of all peers, after `task_registrations_at_once`: Apple slows down whoever pushes to many tokens that are made up."""
+    task_registrations_at_once: PositiveInt = 1_000
     task_commands_per_second: PositiveFloat = 800.0
     """Of the task, after a `task_burst`. Peers share it evenly once it is busy."""
     task_burst: PositiveInt = 100

@@ -13,9 +13,10 @@ from clarion.networks.simplex.needs import IDENTITY
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.secrets import Secret
 from ntf.block_executor import BlockExecutor, CommandHandler
-from ntf.bounds import Pace, Peers
+from ntf.bounds import Peers
 from ntf.commands.wiring import commands_of
 from ntf.counts import report, report_forever
+from ntf.pace import Pace
 from ntf.server import NtfServer
 from ntf.session import Service
 from ntf.settings import NtfSettings
@@ -69,11 +70,12 @@ def wire(settings: NtfSettings) -> NtfTask:
 def assemble(settings: NtfSettings, identity: ServerIdentity, handler: CommandHandler) -> NtfTask:
     """One handler for all sessions: it is made once."""
     counts, bounds = Counter[Metric](), settings.bounds
+    peers = Peers(bounds)
     service = Service(
         identity=identity,
         context=server_context(identity),
-        executor=BlockExecutor(handler, counts, bounds),
-        peers=Peers(bounds),
+        executor=BlockExecutor(handler, counts, peers.registering, threads=bounds.threads),
+        peers=peers,
         turns=Turns(bounds.blocks_at_once, Pace(bounds.task_commands_per_second, bounds.task_burst)),
         counts=counts,
     )

@@ -1,8 +1,11 @@
-"""Whose turn it is, when a task has more to do than it can: addresses share it evenly, however much each asks for.
+"""Whose turn it is, when there is more to do than a pace allows: all share it evenly, however much each asks for.
 
-Each address has its turns one after another on a scale of costs, where one begins as far after the one before as that has
-cost, and never before what is being done. Whoever waits at the lowest place is next: an address that has had much of late
-lies ahead of the others, and waits first. It is start-time fair queueing: https://dl.acm.org/doi/10.1145/248157.248171
+A task has turns for its addresses, and each address for its sessions.
+
+Each has its turns one after another on a scale of costs, where one begins no sooner than what is being done ends, and ends
+as far after its beginning as it costs. Whoever's turn ends first is next; of several, the one that has had none for longest.
+So one that has had much of late waits, and one that asks for little goes ahead of those that ask for much at once. It is
+self-clocked fair queueing: https://doi.org/10.1109/INFCOM.1994.337677
 """
 
 import asyncio
@@ -13,27 +16,29 @@ from heapq import heappop, heappush
 from itertools import count
 from weakref import WeakKeyDictionary
 
-from ntf.bounds import Pace, Peer
+from ntf.pace import Pace
 
 
 @dataclass(slots=True, order=True)
 class _Waiting:
-    place: float
+    ends: float
+    before: float
+    """Where the turn before ended of whoever waits."""
     number: int
     cost: int = field(compare=False)
     turn: asyncio.Future[None] = field(compare=False)
 
 
-class Turns:
+class Turns[Who]:
     """At most `at_once`, at a `pace` of costs. Of one event loop."""
 
     def __init__(self, at_once: int, pace: Pace) -> None:
         self._free = at_once
         self._pace = pace
         self._place = 0.0
-        """Of the turn that has begun last."""
-        self._next: WeakKeyDictionary[Peer, float] = WeakKeyDictionary()
-        """The place of a peer's next turn."""
+        """Where the turn ends that has begun last."""
+        self._ends: WeakKeyDictionary[Who, float] = WeakKeyDictionary()
+        """Of everybody's last turn."""
         self._numbers = count()
         self._waiting: list[_Waiting] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -43,24 +48,27 @@ class Turns:
         return len(self._waiting)
 
     @asynccontextmanager
-    async def turn(self, peer: Peer, cost: int) -> AsyncIterator[None]:
-        """Waits for it."""
-        await self._begin(peer, cost)
+    async def turn(self, who: Who, cost: int, *, within: float | None = None) -> AsyncIterator[None]:
+        """Waits for it. Raises `TimeoutError` if it has not begun `within` so many seconds."""
+        async with asyncio.timeout(within):
+            await self._begin(who, cost)
         try:
             yield
         finally:
             self._end()
 
-    async def _begin(self, peer: Peer, cost: int) -> None:
-        place = max(self._place, self._next.get(peer, 0.0))
-        self._next[peer] = place + cost
+    async def _begin(self, who: Who, cost: int) -> None:
+        before = self._ends.get(who, 0.0)
+        ends = self._ends[who] = max(self._place, before) + cost
         turn = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, _Waiting(place, next(self._numbers), cost, turn))
+        heappush(self._waiting, _Waiting(ends, before, next(self._numbers), cost, turn))
         self._grant()
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # it had begun
+            if turn.cancelled():
+                self._grant()
+            else:  # it had begun
                 self._end()
             raise
 
@@ -71,20 +79,27 @@ class Turns:
     def _grant(self) -> None:
         """A turn to each that waits, as far as there are free ones and the pace allows."""
         now = asyncio.get_running_loop().time()
-        while self._waiting and self._free:
-            if wait := self._pace.until(now):
+        while self._free and (first := self._first()):
+            if wait := self._pace.until(now, min(first.cost, self._pace.burst)):
                 self._grant_later(wait)
                 return
-            first = heappop(self._waiting)
-            if not first.turn.done():
-                self._free -= 1
-                self._place = first.place
-                self._pace.spend(now, first.cost)
-                first.turn.set_result(None)
+            heappop(self._waiting)
+            self._free -= 1
+            self._place = first.ends
+            self._pace.spend(now, first.cost)
+            first.turn.set_result(None)
+
+    def _first(self) -> _Waiting | None:
+        """Of those that have not given up."""
+        while self._waiting and self._waiting[0].turn.done():
+            heappop(self._waiting)
+        return self._waiting[0] if self._waiting else None
 
     def _grant_later(self, seconds: float) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._on_time)
+        """Who is first by now may have less to wait for than who was."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._on_time)
 
     def _on_time(self) -> None:
         self._timer = None

@@ -83,9 +83,9 @@ class TokenCommandHandler:
         update_if(StoredToken(command.token_id), StoredToken.status.set(status), condition=waits)
 
     def _invalidate(self, command: TokenDied, now: int, until: float) -> None:
-        """Unless it was registered again since that push was sent."""
+        """Unless another was registered since the one that was pushed to."""
         row = _find(command.token_id, now)
-        if row is None or row.registered_at > command.observed_at:
+        if row is None or row.registered_at > command.registered_at:
             return
         if row.status not in DEAD:
             self._mark_dead(row, REASONS.get(command.reason or "", TokenStatus.INVALID), now)

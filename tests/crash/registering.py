@@ -171,7 +171,7 @@ class Registering:
             for holder in Token.query(hash_of(row)):
                 holder.delete()
             name = self.agent.token_id.hex()
-            self._orders.append(TokenDied(token_id=name, reason="Unregistered", observed_at=self.clock()))
+            self._orders.append(TokenDied(token_id=name, reason="Unregistered", registered_at=self.clock()))
         return True
 
     def _check_one_token(self) -> bool:

@@ -9,10 +9,13 @@ import boto3
 import pytest
 
 from clarion.channels import Channel
+from clarion.decisions import PushDecision
 from clarion.messages import PushMessage
+from clarion.metrics import Metric, decided, metrics_of
 from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from dispatch import handler as lambda_module
+from dispatch.batch import BatchReport
 from local import keys, tls
 from local.apns import Apns
 from local.apns_trouble import troubled_token
@@ -99,6 +102,16 @@ def message(message: Callable[..., PushMessage]) -> Callable[..., PushMessage]:
         return message(row, observed_at=int(now * 1000), expires_at=int(now) + 600)
 
     return just_observed
+
+
+def test_what_any_stranger_may_have_refused_is_counted_where_no_alarm_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    report = BatchReport(token_faults=2, strangers_gone=3)
+    report.decisions.update({PushDecision.TOKEN_GONE: 4, PushDecision.REFUSED: 2})
+    lambda_module._record(report, 0, metrics_of("dispatch", "blue"))
+    recorded = json.loads(capsys.readouterr().out)
+    assert recorded[Metric.TOKEN_FAULTS] == [5]
+    assert recorded[decided(PushDecision.TOKEN_GONE)] == [1]
+    assert decided(PushDecision.REFUSED) not in recorded
 
 
 def test_an_alert_reaches_apns_as_apple_asks_for_it(

@@ -2,7 +2,7 @@
 
 import json
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import boto3
@@ -28,7 +28,7 @@ from clarion.networks.simplex.storage_key import StorageKey
 from clarion.newest import NewestItem
 from clarion.newest_updates import NewestArrival, NewestKey, noting_sent, noting_sent_alone, recording
 from clarion.secrets import Secret, SharedSecret
-from clarion.tables import Subscription
+from clarion.tables import Subscription, WakeUp
 from local.apns_trouble import troubled_token
 from local.provider import InjectedFault
 
@@ -82,6 +82,8 @@ def registered(register: Register) -> Register:
         sealed = sealed_for_dispatch(KEY, row.subscription_id, AGREED, CODE)
         own = client_id(TOKEN_ID)
         actions = [Subscription.network_data.set(sealed), Subscription.status.set(status.value)]
+        if status is SubscriptionStatus.PENDING:
+            actions.append(Subscription.ttl.set(2**32))
         row.update([*actions, Subscription.client_id.set(own)])
         return row
 
@@ -298,6 +300,37 @@ def test_a_dead_token_is_reported_with_apple_s_reason(
     queue.put(sent)
     worker.work()
     (command,) = queue.commands
-    died = TokenDied(token_id=TOKEN_ID, reason="Unregistered", observed_at=sent.observed_at)
+    died = TokenDied(token_id=TOKEN_ID, reason="Unregistered", registered_at=int(row.created_at))
     assert read_command(command.content) == died
     assert Subscription.get(row.subscription_id).status == "invalid"
+
+
+MADE_UP = 50
+"""Tokens: as many as an address registers at once, and more than a worker takes for dead by itself."""
+
+
+def made_up_tokens() -> Iterator[str]:
+    return (troubled_token(InjectedFault("BadDeviceToken"), number) for number in range(MADE_UP))
+
+
+def test_tokens_that_strangers_make_up_count_neither_as_dead_nor_against_the_app(
+    worker: Any, queue: Any, registered: Register, message: Write, items: Items
+) -> None:
+    WakeUp.create_table(billing_mode="PAY_PER_REQUEST")
+    rows = [registered(token, SubscriptionStatus.PENDING) for token in made_up_tokens()]
+    queue.put(*(push(message, row, Purpose.VERIFICATION) for row in rows))
+    report = worker.work()
+    assert report.decisions == {PushDecision.TOKEN_GONE: MADE_UP}
+    assert (report.strangers_gone, report.token_faults, report.faults) == (MADE_UP, 0, {})
+    assert {Subscription.get(row.subscription_id).status for row in rows} == {"invalid"}
+    assert [read_command(one.content).kind for one in queue.commands] == ["token_died"] * MADE_UP
+
+
+def test_tokens_that_were_proven_still_show_that_an_app_s_topic_is_another_s(
+    worker: Any, queue: Any, registered: Register, message: Write, items: Items
+) -> None:
+    rows = [registered(token) for token in made_up_tokens()]
+    queue.put(*(push(message, row, Purpose.VERIFICATION) for row in rows))
+    report = worker.work()
+    assert report.strangers_gone == 0
+    assert report.decisions[PushDecision.MISCONFIGURED] > 0

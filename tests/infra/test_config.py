@@ -209,6 +209,26 @@ def test_limits_are_of_networks_that_are_deployed() -> None:
         EnvironmentConfig.model_validate({**dict(PROD), "matching": {"limits": {"semaphore": limit}}})
 
 
+@pytest.mark.parametrize(
+    ("matching", "seconds"),
+    [
+        ({"limits": {"simplex": {"count": 30, "window_seconds": 60, "cooldown_seconds": 400}}}, 460),
+        ({"limits": {"simplex": {"count": 30, "window_seconds": 60, "cooldown_seconds": 86_400}}}, 960),
+        ({"subscription_cap_seconds": 301}, 361),
+    ],
+)
+def test_a_limit_that_holds_pushes_back_for_longer_than_the_alarm_on_their_queue_allows_is_refused(
+    matching: dict[str, Any], seconds: int
+) -> None:
+    context = {"networks": "simplex", "simplex": {"hosts": ["ntf.example.org"], "app": "first"}}
+    simplex = dict(chosen(node(environment="prod", **context)))
+    with pytest.raises(ValidationError, match=f"push_age_s has to be {seconds} at least, .* as simplex has"):
+        EnvironmentConfig.model_validate({**simplex, "matching": matching})
+    raised = {"matching": matching, "thresholds": {**dict(PROD.thresholds), "push_age_s": seconds}}
+    EnvironmentConfig.model_validate({**simplex, **raised})
+    EnvironmentConfig.model_validate({**dict(PROD), "matching": {"subscription_cap_seconds": 301}})  # none waits
+
+
 def test_real_pushes_can_not_be_led_elsewhere_by_context() -> None:
     with pytest.raises(ValueError, match="apns_url would send the pushes of 'prod' elsewhere"):
         chosen(node(environment="prod", apns_url="https://example.org"))

@@ -7,7 +7,7 @@ import pytest
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.messages import PushMessage
-from clarion.networks import Command, Envelope, Malformed, Network, Receiver, network
+from clarion.networks import Command, Envelope, Malformed, Network, PushAnswer, Receiver, network
 from tests import toy
 
 SECRET = b"a secret"
@@ -86,7 +86,7 @@ def test_a_payload_is_truncated_for_who_receives_few_bytes(registered: Network, 
 
 def test_a_dead_token_gives_an_order_to_the_networks_own_function(registered: Network) -> None:
     push = push_of(registered)
-    assert registered.on_outcome(push, PushDecision.TOKEN_GONE, None) == Command(
+    assert registered.on_outcome(push, PushDecision.TOKEN_GONE, PushAnswer()) == Command(
         "toy", b"gone:" + str(UUID(int=2)).encode()
     )
-    assert registered.on_outcome(push, PushDecision.DELIVERED, None) is None
+    assert registered.on_outcome(push, PushDecision.DELIVERED, PushAnswer()) is None

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from clarion.metrics import Metric
 from ntf import bounds
-from ntf.bounds import Pace, Peers, TooManyError
+from ntf.bounds import Peers, TooManyError
+from ntf.pace import Pace, take_all
 from ntf.settings import NtfBounds
 from tests.ntf.agent import BLOCK, TlsAgent, batch, registering, string, tls_context
 from tests.ntf.conftest import PATIENCE, Connect, Running, Serve
@@ -188,14 +189,31 @@ async def test_connections_of_one_address_share_its_pace(serve: Serve, connect: 
     assert running.service.counts[Metric.NTF_COMMANDS] == 3
 
 
+async def test_a_neighbour_that_sends_without_end_keeps_no_other_of_its_address_waiting(
+    serve: Serve, connect: Connect
+) -> None:
+    running = await serve(peer_commands_per_second=2, peer_burst=20, wait_seconds=600, drain_seconds=0.1)
+    greedy = [await connect(running.port) for _ in range(6)]
+    quiet = await connect(running.port)
+    for agent in greedy:
+        for _ in range(3):
+            agent.send(*(agent.ping(b"g") for _ in range(10)))
+    await running.until(lambda: running.service.counts[Metric.NTF_COMMANDS] >= 20)
+    assert len(await asyncio.to_thread(quiet.ask, quiet.ping(b"q"))) == 1
+    assert running.service.counts[Metric.NTF_COMMANDS] < 100, "of the 180 that they have sent"
+    assert not running.service.counts[Metric.NTF_CONNECTIONS_REFUSED]
+
+
 async def test_who_would_have_to_wait_too_long_is_closed_and_owes_its_address_nothing(
     serve: Serve, connect: Connect
 ) -> None:
-    running = await serve(peer_commands_per_second=0.1, peer_burst=3, wait_seconds=5)
+    running = await serve(peer_commands_per_second=0.1, peer_burst=3, wait_seconds=0.5)
     greedy, other = await connect(running.port), await connect(running.port)
-    greedy.send(*(greedy.ping(bytes([number])) for number in range(5)))
+    for _ in range(2):
+        greedy.send(greedy.ping(b"1"), greedy.ping(b"2"))
+    assert len(await asyncio.to_thread(greedy.answers, 2)) == 2
     assert await asyncio.to_thread(greedy.is_closed)
-    assert len(await asyncio.to_thread(other.ask, *(other.ping(bytes([number])) for number in range(3)))) == 3
+    assert len(await asyncio.to_thread(other.ask, other.ping(b"1"))) == 1
 
 
 @pytest.mark.parametrize("entity", [b"", b"t" * 24], ids=["TNEW", "TRPL"])
@@ -219,21 +237,22 @@ async def test_an_address_registers_so_many_tokens_and_learns_that_it_has_to_wai
     assert other.content == b"OK"
 
 
-async def test_all_addresses_together_register_so_many_tokens(serve: Serve, connect: Connect) -> None:
-    """One that has used up its own takes nothing from what is left for the others."""
-    running = await serve(
-        registrations_at_once=2,
-        registrations_per_hour=0.001,
-        task_registrations_at_once=3,
-        task_registrations_per_hour=0.001,
-    )
-    answers = []
-    for number in (1, 1, 1, 2, 3):
-        agent = await connect(running.port, source=f"127.0.0.{number}")
-        asked = agent.transmission(registering(agent), correlation=b"1", entity=b"")
-        answers += [reply.content for reply in await asyncio.to_thread(agent.ask, asked)]
-    assert answers == [b"OK", b"OK", b"ERR QUOTA", b"OK", b"ERR QUOTA"]
-    assert running.service.counts[Metric.NTF_REGISTRATIONS_REFUSED] == 2
+async def test_addresses_together_register_so_many_tokens(serve: Serve, connect: Connect) -> None:
+    bounds = {"task_registrations_at_once": 2, "task_registrations_per_hour": 0.001}
+    running = await serve(handler := Recording(), **bounds)
+    answers = list[bytes]()
+    for number in range(3):
+        agent = await connect(running.port, source=f"127.0.0.{number + 2}")
+        asked = agent.transmission(registering(agent), correlation=b"c")
+        answers += [answer.content for answer in await asyncio.to_thread(agent.ask, asked)]
+    assert answers == [b"OK", b"OK", b"ERR QUOTA"]
+    assert (len(handler.begun), running.service.counts[Metric.NTF_REGISTRATIONS_REFUSED]) == (2, 1)
+
+
+def test_what_a_task_refuses_does_not_count_for_the_address() -> None:
+    of_address, of_task = Pace(0.001, 2), Pace(0.001, 1)
+    assert [take_all((of_address, of_task), 1_000.0) for _ in range(3)] == [True, False, False]
+    assert [of_address.take(1_000.0) for _ in range(2)] == [True, False]
 
 
 async def test_when_the_task_is_busy_an_address_that_asks_for_little_is_not_behind_one_that_asks_for_much(
@@ -245,9 +264,10 @@ async def test_when_the_task_is_busy_an_address_that_asks_for_little_is_not_behi
     quiet = await connect(running.port, source="127.0.0.3")
     for agent in crowd:
         agent.send(agent.transmission(b"TCHK", correlation=b"crowd", entity=b"e"))
-    await running.until(lambda: running.service.turns.waiting == 5)
+    (session, *_) = running.task.server.sessions
+    await running.until(lambda: session.peer.turns.waiting == 5)
     quiet.send(quiet.transmission(b"TCHK", correlation=b"quiet", entity=b"e"))
-    await running.until(lambda: running.service.turns.waiting == 6)
+    await running.until(lambda: running.service.turns.waiting == 1)
     handler.gate.set()
     assert len(await asyncio.to_thread(quiet.answers, 1)) == 1
     for agent in crowd:

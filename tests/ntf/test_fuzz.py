@@ -8,9 +8,10 @@ from contextlib import suppress
 
 from nacl.public import PrivateKey
 
-from bench.simplex_fuzz import BOUNDS, Unauthorized, fuzz, mutated, valid_blocks
+from bench.simplex_fuzz import Unauthorized, fuzz, mutated, valid_blocks
 from clarion.networks.simplex.ntf import NtfSession
 from ntf.block_executor import BlockExecutor
+from ntf.pace import Pace
 from tests.ntf.agent import TlsAgent, answer_of, transmissions_of
 from tests.ntf.conftest import Connect, Serve
 from tests.ntf.handlers import Recording
@@ -28,7 +29,7 @@ UNBOUNDED = {
 
 
 async def test_mutated_blocks_are_answered_by_nothing_but_errors_of_the_protocol_and_leave_nothing() -> None:
-    executor = BlockExecutor(Unauthorized(), Counter(), BOUNDS)
+    executor = BlockExecutor(Unauthorized(), Counter(), Pace(MANY, int(MANY)), threads=2)
     found = await fuzz(4_000, 1, executor)
     executor.close()
     assert b"else" not in found

@@ -3,17 +3,19 @@
 import asyncio
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntf.bounds import Pace, Peer
+from ntf.bounds import Peer
+from ntf.pace import Pace
 from ntf.settings import NtfBounds
 from ntf.turns import Turns
 
 UNHURRIED = 1e9
 
 
-def turns_of(at_once: int = 1, per_second: float = UNHURRIED, burst: int = 1) -> Turns:
+def turns_of(at_once: int = 1, per_second: float = UNHURRIED, burst: int = 1) -> Turns[Peer]:
     return Turns(at_once, Pace(per_second, burst))
 
 
@@ -21,7 +23,7 @@ def peer() -> Peer:
     return Peer.of("192.0.2.1", NtfBounds())
 
 
-async def _served(turns: Turns, asked: list[tuple[Peer, int]]) -> list[int]:
+async def _served(turns: Turns[Peer], asked: list[tuple[Peer, int]]) -> list[int]:
     """The numbers of those that ask for a turn, in the order in which they get it."""
     order: list[int] = []
 
@@ -58,6 +60,60 @@ def test_who_comes_to_a_busy_task_is_ahead_of_whoever_has_asked_for_much() -> No
     loud, quiet = peer(), peer()
     order = asyncio.run(_served(turns_of(), [*[(loud, 1)] * 20, (quiet, 1)]))
     assert order.index(20) <= 1
+
+
+def test_who_asks_for_little_is_ahead_of_all_that_have_had_nothing_and_ask_for_much() -> None:
+    order = asyncio.run(_served(turns_of(), [*((peer(), 240) for _ in range(50)), (peer(), 1)]))
+    assert order.index(50) <= 1
+
+
+def test_who_asks_for_much_has_its_turn_though_others_come_without_end() -> None:
+    order = asyncio.run(_arriving_one_after_another(peer()))
+    assert order.index("patient") < 2 * 10
+
+
+async def _arriving_one_after_another(patient: Peer) -> list[str]:
+    """As soon as one has its turn, the next one that nobody knows asks for one."""
+    turns, order = turns_of(), list[str]()
+
+    async def ask(who: Peer, name: str, cost: int) -> None:
+        async with turns.turn(who, cost):
+            order.append(name)
+            if len(order) < 100:
+                tasks.create_task(ask(peer(), "new", 1))
+                await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(2):
+            tasks.create_task(ask(peer(), "new", 1))
+        tasks.create_task(ask(patient, "patient", 10))
+    return order
+
+
+async def test_who_waits_for_much_keeps_nobody_waiting_whose_turn_the_pace_allows() -> None:
+    turns = turns_of(at_once=10, per_second=0.001, burst=5)
+
+    async def ask(cost: int) -> None:
+        async with turns.turn(peer(), cost):
+            pass
+
+    await ask(2)
+    much = asyncio.create_task(ask(5))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        await ask(1)
+    assert not much.done()
+    much.cancel()
+
+
+async def test_who_has_no_turn_in_time_gives_up() -> None:
+    turns = turns_of(per_second=0.001, burst=1)
+    async with turns.turn(peer(), 1):
+        pass
+    with pytest.raises(TimeoutError):
+        async with turns.turn(peer(), 1, within=0.01):
+            pass
+    assert turns.waiting == 0
 
 
 def test_so_many_have_their_turn_at_once() -> None:

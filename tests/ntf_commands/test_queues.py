@@ -8,10 +8,10 @@ from clarion.networks.simplex import bounds
 from clarion.networks.simplex.queues import NEWS, FollowedQueue, bucket_of, queue_of, queues_since
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.networks.simplex.tokens import StoredToken
-from clarion.tables import transact
+from clarion.tables import Subscription, transact
 from ntf.commands import subscription
 from ntf.commands.store import NtfStore
-from tests.ntf_commands.test_tokens import died
+from tests.match.meter import meter
 from tests.simplex import NOW, Stage, notifier_key, queue
 
 AUTH, QUOTA = b"ERR AUTH", b"ERR QUOTA"
@@ -103,6 +103,59 @@ def test_and_on_so_many_servers(stage: Stage) -> None:
     assert agent.subscribe(99).startswith(b"IDSUB")
 
 
+def test_commands_that_race_pass_no_bound_of_a_token(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription, "SERVERS_OF_TOKEN", 2)
+    agent = stage.agent().activate()
+    before_each = iter([1, 2, None])
+    find_queue = NtfStore.find_queue
+
+    def find_after_another(store: NtfStore, key: bytes) -> FollowedQueue | None:
+        """The token has been read by now."""
+        if number := next(before_each, None):
+            agent.subscribe(number, server=number)
+        return find_queue(store, key)
+
+    monkeypatch.setattr(NtfStore, "find_queue", find_after_another)
+    assert agent.subscribe(3, server=3) == QUOTA
+    assert (len(stage.token(agent).servers or ()), len(stage.queues())) == (2, 2)
+
+
+def test_queues_of_a_dead_token_that_race_pass_no_bound(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription, "QUEUES_OF_TOKEN", 1)
+    agent = stage.agent().activate()
+    stage.token(agent).update([StoredToken.status.set("INVALID"), StoredToken.lost_rules.set(True)])
+    stage.subscription(agent).update([Subscription.status.set("invalid")])
+    stale = stage.token(agent)
+    assert agent.subscribe(1).startswith(b"IDSUB")
+    rows = iter([stale])
+    monkeypatch.setattr(NtfStore, "find_token", lambda _store, _id: next(rows, None) or stage.token(agent))
+    assert agent.subscribe(2) == QUOTA
+    assert (stage.token(agent).added, len(stage.queues())) == (1, 1)
+
+
+def test_a_token_with_all_its_servers_subscribes_on_them_though_it_is_dead(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "SERVERS_OF_TOKEN", 1)
+    agent = stage.agent().activate()
+    agent.subscribe(1)
+    stage.token(agent).update([StoredToken.status.set("INVALID"), StoredToken.lost_rules.set(True)])
+    stage.subscription(agent).update([Subscription.status.set("invalid")])
+    assert agent.subscribe(2).startswith(b"IDSUB")
+
+
+@pytest.mark.parametrize("command", [b"SCHK", b"SDEL"])
+def test_a_stranger_is_refused_after_one_read_whether_there_is_a_subscription_or_not(
+    stage: Stage, command: bytes
+) -> None:
+    agent, stranger = stage.agent().activate(), stage.agent(b"stranger")
+    agent.subscribe(1)
+    for asked in (queue_key(queue(1)), bytes(24), b"no id"):
+        with meter.running() as bill:
+            assert stranger.ask(command, asked) == AUTH
+        assert (bill.reads, bill.writes) == (1, 0)
+
+
 def test_whoever_meets_another_change_of_the_token_s_tries_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = stage.agent().activate()
     others = iter([2, 3])
@@ -116,53 +169,6 @@ def test_whoever_meets_another_change_of_the_token_s_tries_again(stage: Stage, m
     assert agent.subscribe(1).startswith(b"IDSUB")
     row = stage.subscription(agent)
     assert row.rule_count == len(stage.rules(row.subscription_id)) == len(stage.queues()) == 3
-
-
-def test_of_two_that_name_a_server_at_once_one_is_refused_where_there_is_room_for_one(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(subscription, "SERVERS_OF_TOKEN", 2)
-    agent = stage.agent().activate()
-    agent.subscribe(1, server=1)
-    others = iter([2])
-
-    def transact_after_another(connection: Connection, write: Callable[[TransactWrite], None]) -> bool:
-        if number := next(others, None):
-            # The revision of the subscription stays as read: only the token's own row refuses.
-            stage.token(agent).update([StoredToken.servers.add({f"server {number}"})])
-        return transact(connection, write)
-
-    monkeypatch.setattr(subscription, "transact", transact_after_another)
-    assert agent.subscribe(3, server=3) == QUOTA
-    assert len(stage.token(agent).servers or ()) == 2
-
-
-def test_a_dead_token_adds_queues_on_servers_that_it_knows_though_it_may_name_no_other(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(subscription, "SERVERS_OF_TOKEN", 1)
-    agent = stage.agent().activate()
-    agent.subscribe(1, server=1)
-    died(stage, agent)
-    assert agent.subscribe(2, server=1).startswith(b"IDSUB")
-    assert stage.token(agent).added == 1
-    assert agent.subscribe(3, server=2) == QUOTA
-
-
-def test_an_id_of_no_subscription_is_looked_for_below_a_key_of_its_own(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent, asked = stage.agent().activate(), list[str]()
-    find = NtfStore.find_token
-
-    def remember(store: NtfStore, token_id: str) -> StoredToken | None:
-        asked.append(token_id)
-        return find(store, token_id)
-
-    monkeypatch.setattr(NtfStore, "find_token", remember)
-    ids = [bytes([number]) * 32 for number in (1, 2)]
-    assert [agent.ask(b"SCHK", each) for each in ids] == [b"ERR AUTH"] * 2
-    assert asked == [each[:24].hex() for each in ids]
 
 
 def test_what_aws_does_not_do_now_is_a_fault_of_the_store(stage: Stage) -> None:

@@ -8,7 +8,7 @@ from nacl.public import PrivateKey
 
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus
 from clarion.metrics import Metric, dimensions
-from clarion.networks import SIMPLEX
+from clarion.networks import SIMPLEX, PushAnswer
 from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS
 from clarion.networks.simplex.commands import CodeDelivered, TokenDied, of_outcome, read_command
 from clarion.networks.simplex.storage_key import StorageKey, UnopenableError
@@ -17,7 +17,8 @@ from clarion.settings import EMULATED_STAGE
 from clarion.tables import Subscription, Token, WakeUp
 from ntf.commands import verification
 from ntf.commands.replies import NtfCommands
-from tests.simplex import NOW, Agent, Stage
+from ntf.commands.store import NtfStore
+from tests.simplex import DEVICE, NOW, Agent, Stage
 
 AUTH, QUOTA, PROHIBITED = b"ERR AUTH", b"ERR QUOTA", b"ERR CMD PROHIBITED"
 OTHER_DEVICE = b"cd" * 32
@@ -34,7 +35,7 @@ def died(stage: Stage, agent: Agent, reason: str = "Unregistered") -> None:
     row.update([*ended, Subscription.generation.set(row.revision + 1)])
     for holder in Token.scan():
         holder.delete()
-    command = TokenDied(token_id=agent.token_id.hex(), reason=reason, observed_at=stage.clock())
+    command = TokenDied(token_id=agent.token_id.hex(), reason=reason, registered_at=int(row.created_at))
     stage.token_commands.handle(command, stage.clock())
 
 
@@ -207,31 +208,52 @@ def test_what_came_while_it_was_not_active_is_pushed_once_it_is(stage: Stage) ->
     assert (push.purpose, push.number, push.body) == (Purpose.REFRESH, number, None)
 
 
-def test_a_code_that_is_sent_again_pushes_what_was_missed_no_second_time(stage: Stage) -> None:
+def owing(stage: Stage) -> tuple[Agent, bytes]:
+    """An agent of a replaced token for which something has come, and the code that it waits for."""
     agent = stage.agent().activate()
     agent.replace(OTHER_DEVICE)
     code = agent.pushed_code()
     stage.record(agent, "00000000", b"raw")
+    return agent, code
+
+
+def test_who_verifies_a_token_again_and_again_has_what_came_pushed_once(stage: Stage) -> None:
+    agent, code = owing(stage)
     assert [agent.verify(code) for _ in range(3)] == [b"OK"] * 3
-    assert len(stage.pushes()) == 1
-    stage.record(agent, "00000001", b"raw")
-    assert agent.verify(code) == b"OK"
-    assert stage.pushes() == []
+    assert [push.purpose for push in stage.pushes()] == [Purpose.REFRESH]
+    stage.clock.advance(1)
+    stage.record(agent, "00000000", b"held back by a limit")
+    assert (agent.verify(code), stage.pushes()) == (b"OK", [])
 
 
-def test_a_push_that_a_crash_kept_back_is_sent_once_the_code_comes_again(
+def test_what_a_crash_left_undone_after_a_verification_is_done_when_it_is_repeated(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = stage.agent().activate()
-    agent.replace(OTHER_DEVICE)
-    code = agent.pushed_code()
-    stage.record(agent, "00000000", b"raw")
+    agent, code = owing(stage)
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patched:
-        patched.setattr(verification, "_follow_up", lambda *_, **__: None)
-        agent.verify(code)
-    assert stage.pushes() == []
-    agent.verify(code)
+        patched.setattr(NtfStore, "push_newest", crash)
+        with pytest.raises(KeyboardInterrupt):
+            agent.verify(code)
+    assert (agent.status(), stage.pushes()) == (b"TKN ACTIVE", [])
+    assert [agent.verify(code), agent.verify(code)] == [b"OK"] * 2
     assert [push.purpose for push in stage.pushes()] == [Purpose.REFRESH]
+
+
+def test_a_verification_that_ends_late_leaves_the_mark_of_a_later_one(stage: Stage) -> None:
+    agent, code = owing(stage)
+    store, early = stage.commands.store, stage.token(agent)
+    assert agent.verify(code) == b"OK"
+    stage.pushes()
+    stage.clock.advance(1)
+    agent.replace(DEVICE)
+    stage.token(agent).update([StoredToken.follow_up.set(True)])
+    early.status, early.follow_up = "ACTIVE", True
+    verification.follow_up(store, early)
+    assert stage.token(agent).follow_up
 
 
 def test_nothing_is_left_of_a_deleted_token(stage: Stage) -> None:
@@ -273,7 +295,7 @@ def test_a_code_that_was_delivered_confirms_its_token(stage: Stage) -> None:
     agent = stage.agent()
     agent.register()
     (push,) = stage.pushes()
-    command = of_outcome(push, PushDecision.DELIVERED, None)
+    command = of_outcome(push, PushDecision.DELIVERED, PushAnswer())
     assert command
     assert isinstance(read_command(command.content), CodeDelivered)
     stage.token_commands.handle(read_command(command.content), stage.clock())
@@ -304,11 +326,52 @@ def test_a_dead_token_says_why_and_comes_to_life_with_its_queues(stage: Stage) -
 
 def test_a_death_from_before_the_token_was_registered_again_is_none(stage: Stage) -> None:
     agent = stage.agent().activate()
-    stale = TokenDied(token_id=agent.token_id.hex(), reason="BadDeviceToken", observed_at=stage.clock())
+    stale = death_of(agent)
     stage.clock.advance(1)
     agent.replace(OTHER_DEVICE)
     stage.token_commands.handle(stale, stage.clock())
     assert agent.status() == b"TKN REGISTERED"
+
+
+def death_of(agent: Agent) -> TokenDied:
+    """As dispatch reports it, which has read the row as it is now. The push was observed whenever."""
+    agent.register()
+    (push,) = agent.stage.pushes()
+    row = agent.stage.subscription(agent)
+    command = of_outcome(push, PushDecision.TOKEN_GONE, PushAnswer("BadDeviceToken", int(row.created_at)))
+    assert command
+    died = read_command(command.content)
+    assert isinstance(died, TokenDied)
+    return died
+
+
+@pytest.mark.parametrize("seconds", [0, -0.05], ids=["at once", "by a clock that is behind"])
+def test_a_push_to_the_token_before_by_a_row_that_was_read_too_early_leaves_the_new_one_alive(
+    stage: Stage, seconds: float
+) -> None:
+    agent = stage.agent().activate()
+    stage.clock.advance(1)
+    read_early = death_of(agent)
+    stage.clock.advance(seconds)
+    agent.replace(OTHER_DEVICE)
+    assert agent.verify() == b"OK"
+    stage.token_commands.handle(read_early, stage.clock())
+    assert agent.status() == b"TKN ACTIVE"
+
+
+def test_a_push_from_before_a_token_was_registered_says_of_that_token_that_it_is_dead(stage: Stage) -> None:
+    """It waited, and went to the token that there was by then."""
+    agent = stage.agent().activate()
+    agent.register()
+    (push,) = stage.pushes()
+    stage.clock.advance(1)
+    agent.replace(OTHER_DEVICE)
+    agent.verify()
+    row = stage.subscription(agent)
+    command = of_outcome(push, PushDecision.TOKEN_GONE, PushAnswer("Unregistered", int(row.created_at)))
+    assert command
+    stage.token_commands.handle(read_command(command.content), stage.clock())
+    assert agent.status() == b"TKN INVALID,UNREGISTERED"
 
 
 def test_an_agent_of_an_older_version_is_told_no_reason(stage: Stage) -> None:

@@ -75,6 +75,7 @@ def with_queues(stage: Stage, count: int) -> Agent:
                 queue=followed.encoded,
                 notifier_key=b"sealed",
                 token_id=agent.token_id.hex(),
+                owner_key=b"owner",
                 status="ACTIVE",
                 bucket=bucket_of(followed.server),
                 changed_at=stage.clock(),

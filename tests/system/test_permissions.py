@@ -375,7 +375,7 @@ async def use_simplex(system: System) -> None:
         token_id = user.agent.token.id.hex()
         dead = await asyncio.to_thread(dead_token, system, subscription_id(token_id))
         await asyncio.to_thread(send, QueueUrl=system.queue_urls["cleanup"], MessageBody=dead.to_json(), DelaySeconds=0)
-        await command(TokenDied(token_id=token_id, reason=dead.reason, observed_at=now_ms()))
+        await command(TokenDied(token_id=token_id, reason=dead.reason, registered_at=now_ms()))
         while await user.agent.status() != "INVALID,UNREGISTERED" or await asyncio.to_thread(
             is_active, system, token_id
         ):

@@ -42,7 +42,7 @@ def alias_for(store: NtfStore, row: StoredToken, token: DeviceToken) -> str | No
 def wait_for_code(store: NtfStore, row: StoredToken, before: Subscription, changes: Changes) -> Subscription | None:
     """The subscription, which is pending now; None if somebody else has changed one of the rows meanwhile."""
     # No two registrations of a token have the same time, by which the worker tells them apart.
-    now = max(store.clock(), int(row.registered_at) + 1)
+    now = max(store.clock(), int(row.registered_at) + 1, int(before.created_at) + 1)
     ttl = now // 1000 + (INVALID_SECONDS if row.verified else UNVERIFIED_SECONDS)
     of_token = {"alias": row.alias, **changes.of_token, **_waiting_token(row, before, now), "ttl": ttl}
     of_subscription = {**changes.of_subscription, **_waiting_subscription(before, now), "ttl": ttl}

@@ -42,6 +42,14 @@ NEWEST_PUSH_SECONDS = 86_400
 _ENVIRONMENTS = {NtfProvider.APNS_SANDBOX: Environment.SANDBOX}
 
 
+def authorized[Owned: (StoredToken, FollowedQueue)](row: Owned | None, request: NtfRequest) -> Owned:
+    """`row`, if it is of whoever asks. Raises `NtfRefusal`, in a time that doesn't say whether there is one."""
+    key = None if row is None else public_key(bytes(row.owner_key))
+    if not request.is_authorized_by(key) or row is None:
+        raise NtfRefusal(ErrorType.AUTH)
+    return row
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NtfStore:
     """`clock` is in UNIX milliseconds. Requests may come from several threads."""
@@ -70,10 +78,7 @@ class NtfStore:
     def authorized_token(self, token_id: bytes, request: NtfRequest) -> StoredToken:
         """The owner's, as it is now. Raises `NtfRefusal`, in a time that doesn't say whether there is such a token."""
         row = self.find_token(token_id.hex())
-        known = row is not None and row.alias_of is None
-        if not request.is_authorized_by(public_key(bytes(row.owner_key)) if row and known else None) or row is None:
-            raise NtfRefusal(ErrorType.AUTH)
-        return row
+        return authorized(None if row is None or row.alias_of else row, request)
 
     def find_queue(self, key: bytes) -> FollowedQueue | None:
         """Unless it has been given up, or its time is over."""

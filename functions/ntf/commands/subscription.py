@@ -12,7 +12,9 @@ but have no rules: these come back when it is verified again. Another token take
 """
 
 from collections.abc import Callable
+from functools import reduce
 from hmac import compare_digest
+from operator import and_
 from typing import NamedTuple
 
 from pynamodb.expressions.condition import Condition, size
@@ -30,13 +32,12 @@ from clarion.networks.simplex.ntf_commands import NtfRefusal, SubscribeQueue
 from clarion.networks.simplex.queues import FOLLOWED, NEWS, FollowedQueue, ending, is_free
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.networks.simplex.statuses import DEAD, QueueStatus, TokenStatus
-from clarion.networks.simplex.storage_key import ID_BYTES
 from clarion.networks.simplex.tokens import StoredToken, is_as_read, is_gone, server_name
 from clarion.rule_events import rule_events
 from clarion.rulesets import Changed, RuleSet
 from clarion.tables import RuleRow, Subscription, find_subscription, rule_key, transact, unchanged, update_if
 from ntf.commands.registration import is_of_device
-from ntf.commands.store import NtfStore
+from ntf.commands.store import NtfStore, authorized
 from ntf.commands.token import delete_token
 
 _REFUSED = frozenset({TokenStatus.NEW, TokenStatus.REGISTERED, TokenStatus.CONFIRMED})
@@ -66,14 +67,9 @@ def delete(store: NtfStore, request: NtfRequest) -> bytes:
 
 
 def _owned(store: NtfStore, request: NtfRequest) -> tuple[FollowedQueue, StoredToken]:
-    """Raises `NtfRefusal`, in a time that doesn't say whether there is such a subscription."""
-    entity_id = request.transmission.entity_id
-    found = store.find_queue(entity_id)
-    # Where there is none, looking for a token takes as long as for any; each id has a key of its own, so that none is hot.
-    token = store.authorized_token(bytes.fromhex(found.token_id) if found else entity_id[:ID_BYTES], request)
-    if found is None:
-        raise NtfRefusal(ErrorType.AUTH)
-    return found, _usable(token)
+    """Raises `NtfRefusal`: for a stranger after one read, whether there is such a subscription or not."""
+    queue = authorized(store.find_queue(request.transmission.entity_id), request)
+    return queue, _usable(store.authorized_token(bytes.fromhex(queue.token_id), request))
 
 
 def _usable(token: StoredToken) -> StoredToken:
@@ -163,7 +159,9 @@ def _added(store: NtfStore, token: StoredToken, command: SubscribeQueue, place: 
         if changed:
             _change_rules(transaction, changed, now)
         if changes:
-            transaction.update(token, actions=changes, condition=_has_room(token, command.queue, subscription))
+            unchanged_token = StoredToken.status == token.status
+            condition = reduce(and_, (change.bound for change in changes), unchanged_token)
+            transaction.update(token, actions=[change.action for change in changes], condition=condition)
 
     return _written(store, write, changed, now)
 
@@ -188,6 +186,7 @@ def _row(store: NtfStore, token: StoredToken, command: SubscribeQueue, earliest:
         queue=command.queue.encoded,
         notifier_key=store.key.seal(command.notifier_key, key),
         token_id=token.token_id,
+        owner_key=bytes(token.owner_key),
         status=QueueStatus.NEW.value,
         bucket=NEWS,
         changed_at=max(store.clock(), earliest),
@@ -205,27 +204,24 @@ def _active(token: StoredToken) -> Subscription | None:
     return row if row and row.status == SubscriptionStatus.ACTIVE else None
 
 
-def _token_changes(token: StoredToken, queue: SmpQueue, *, added: bool) -> list[Action]:
+class _TokenChange(NamedTuple):
+    """`bound` is that other commands have not used up since what the token may have."""
+
+    action: Action
+    bound: Condition
+
+
+def _token_changes(token: StoredToken, queue: SmpQueue, *, added: bool) -> list[_TokenChange]:
     """Raises `NtfRefusal` for one server too many."""
-    changes: list[Action] = [StoredToken.added.add(1)] if added else []
+    one_more = _TokenChange(StoredToken.added.add(1), StoredToken.added < QUEUES_OF_TOKEN)
+    changes = [one_more] if added else []
     name, known = server_name(queue.server), token.servers or set()
     if name in known:
         return changes
     if len(known) >= SERVERS_OF_TOKEN:
         raise NtfRefusal(ErrorType.QUOTA)
-    return [*changes, StoredToken.servers.add({name})]
-
-
-def _has_room(token: StoredToken, queue: SmpQueue, subscription: Subscription | None) -> Condition:
-    """That its state is as read, and that others have not used up meanwhile what its bounds left."""
-    servers = StoredToken.servers
-    condition: Condition = StoredToken.status == token.status
-    condition &= (
-        servers.does_not_exist() | servers.contains(server_name(queue.server)) | (size(servers) < SERVERS_OF_TOKEN)
-    )
-    if subscription is None:
-        condition &= StoredToken.added.does_not_exist() | (StoredToken.added < QUEUES_OF_TOKEN)
-    return condition
+    few = StoredToken.servers.does_not_exist() | (size(StoredToken.servers) < SERVERS_OF_TOKEN)
+    return [*changes, _TokenChange(StoredToken.servers.add({name}), few)]
 
 
 def _change_rules(transaction: TransactWrite, changed: Changed, now: int) -> None:

@@ -1,6 +1,9 @@
 """TVFY makes a token active, and deletes all others for the same device.
 
-TVFY ──▶ ACTIVE ── what came while it was not is pushed
+TVFY ──▶ ACTIVE, `follow_up` ── what came while it was not is pushed ──▶ ACTIVE
+
+So whoever repeats it after a crash gets what is left to do, and else nothing: a token may be verified as often as its agent
+likes.
 """
 
 from hmac import compare_digest
@@ -30,17 +33,15 @@ def verify(store: NtfStore, request: NtfRequest, command: VerifyToken) -> bytes:
         row = store.authorized_token(request.transmission.entity_id, request)
         if row.status not in ALIVE or not compare_digest(store.opened(row).code, command.code):
             raise NtfRefusal(ErrorType.AUTH)
-        if row.status == TokenStatus.ACTIVE:
-            _follow_up(store, row, owed_push=row.owed_push)
-            return OK
-        if _activate(store, row):
-            _follow_up(store, row, owed_push=row.verified)
+        if row.status == TokenStatus.ACTIVE or _activate(store, row):
+            if row.follow_up:
+                follow_up(store, row)
             return OK
     raise NtfRefusal(ErrorType.STORE)
 
 
 def _activate(store: NtfStore, row: StoredToken) -> bool:
-    """False if one of the rows has changed meanwhile."""
+    """`row` is as written then. False if one of the rows has changed meanwhile."""
     before = find_subscription(row.subscription_id)
     if before is None or before.status == SubscriptionStatus.INVALID:
         # Its token has just been found dead: the worker is about to say so.
@@ -49,11 +50,11 @@ def _activate(store: NtfStore, row: StoredToken) -> bool:
         store.send_command(TokenRevived(token_id=row.token_id), 0)
     now = store.clock()
     changes = {"status": SubscriptionStatus.ACTIVE.value, "revision": before.revision + 1, "ttl": None}
-    changes |= {"created_at": now, "updated_at": now}
+    changes |= {"created_at": max(now, int(before.created_at)), "updated_at": now}
     after = Subscription(**(before.attribute_values | changes))
 
     def write(transaction: TransactWrite) -> None:
-        of_token = {"status": TokenStatus.ACTIVE.value, "verified": True, "owed_push": row.verified, "ttl": None}
+        of_token = {"status": TokenStatus.ACTIVE.value, "verified": True, "follow_up": True, "ttl": None}
         transaction.update(row, actions=actions_of(StoredToken, of_token), condition=is_as_read(row))
         keep_alias(transaction, row, None)
         transaction.update(before, actions=Subscription.actions_of(changes), condition=unchanged(before))
@@ -62,18 +63,20 @@ def _activate(store: NtfStore, row: StoredToken) -> bool:
 
     if not transact(store.connection, write):
         return False
+    row.follow_up = True
     store.record(SubscriptionChanged.of(after, now))
     return True
 
 
-def _follow_up(store: NtfStore, row: StoredToken, *, owed_push: bool) -> None:
-    """Also when it is verified again: its agent has had no answer, so perhaps nothing of this was done."""
+def follow_up(store: NtfStore, row: StoredToken) -> None:
+    """A crash on the way leaves the mark, so that it is done again."""
     subscription = find_subscription(row.subscription_id)
     if subscription is not None and subscription.status == SubscriptionStatus.ACTIVE:
         _delete_others(store, row, subscription)
-        if owed_push:
+        if row.verified:
             _push_missed(store, subscription)
-            update_if(row, StoredToken.owed_push.set(False), condition=StoredToken.status == TokenStatus.ACTIVE)
+    same = StoredToken.registered_at == row.registered_at
+    update_if(row, StoredToken.follow_up.set(False), condition=same)
 
 
 def _delete_others(store: NtfStore, row: StoredToken, subscription: Subscription) -> None:

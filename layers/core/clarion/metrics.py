@@ -22,8 +22,8 @@ class Metric(StrEnum):
     OWN_PUSHES_DELIVERED = "own_pushes_delivered"
     """Codes and wake-ups that a provider took: `latency` has none of them."""
     TOKEN_FAULTS = "token_faults"  # noqa: S105 - a name, not a secret
-    """Pushes that were given up for what may be their tokens' own fault: they are not among `push_refused`, since any
-    client can have as many."""
+    """Pushes that were given up for what may be their tokens' own fault, and dead tokens that nobody had proven, where
+    anybody may name one: they are not among `push_refused` and `push_token_gone`, since any client can have as many."""
     EVENTS_LOST = "events_lost"
     LATENCY = "latency"
     """Of each push that a provider took, but for Clarion's own, in milliseconds. So its samples are how many were delivered:

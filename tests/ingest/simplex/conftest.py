@@ -58,6 +58,7 @@ def add_row(
         queue=raw,
         notifier_key=STORED_BY.seal(der, of_queue),
         token_id=token,
+        owner_key=b"owner",
         status=status,
         bucket=NEWS,
         changed_at=now_ms(),

@@ -252,16 +252,19 @@ async def test_a_silent_server_is_asked_whether_it_is_there(
 async def test_a_server_that_comes_and_goes_has_its_rows_written_once_an_hour(
     smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.sources.simplex.server.AWAY_SECONDS", 0.1)
     queue, noted = add_queue(smp), list[str]()
     async with running(smp_settings()):
-        for _ in range(3):
+        await becomes(smp, queue, "ACTIVE")
+        # Not before: a busy machine may take longer for the first handshake, which were an absence.
+        monkeypatch.setattr("ingest.sources.simplex.server.AWAY_SECONDS", 0.1)
+        await smp.stop()
+        await becomes(smp, queue, "INACTIVE")
+        for _ in range(2):
+            await smp.start()
             await becomes(smp, queue, "ACTIVE")
             await smp.subscribes(queue)
             await smp.stop()
             late = add_queue(smp)  # says when the absence was noted
             await becomes(smp, late, "PENDING")
             noted.append(status_of(smp, queue))
-            await smp.start()
-            await becomes(smp, late, "ACTIVE")
-    assert noted == ["INACTIVE", "ACTIVE", "ACTIVE"]
+    assert noted == ["ACTIVE", "ACTIVE"]

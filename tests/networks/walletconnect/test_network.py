@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from clarion.channels import CHANNELS, Channel
 from clarion.decisions import PushDecision, Wanted
 from clarion.messages import PushMessage
-from clarion.networks import NETWORKS, WALLETCONNECT, Envelope, Malformed, Receiver, Rule, exceeds_bounds, network
+from clarion.networks import (
+    NETWORKS,
+    WALLETCONNECT,
+    Envelope,
+    Malformed,
+    PushAnswer,
+    Receiver,
+    Rule,
+    exceeds_bounds,
+    network,
+)
 from clarion.networks.walletconnect import rules
 from clarion.networks.walletconnect.network import NETWORK
 from clarion.networks.walletconnect.payload import NotificationBody
@@ -134,7 +144,7 @@ def test_a_channel_that_it_does_not_serve_has_no_payload() -> None:
 
 
 def test_nothing_follows_from_an_outcome() -> None:
-    assert NETWORK.on_outcome(push(Channel.APNS), PushDecision.DELIVERED, None) is None
+    assert NETWORK.on_outcome(push(Channel.APNS), PushDecision.DELIVERED, PushAnswer()) is None
 
 
 def test_what_is_of_another_network_is_refused(toy: str) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from clarion.channels import Channel
 from clarion.decisions import PushDecision, Wanted
-from clarion.networks import NETWORKS, XMTP, Envelope, Malformed, Rule, exceeds_bounds, network
+from clarion.networks import NETWORKS, XMTP, Envelope, Malformed, PushAnswer, Rule, exceeds_bounds, network
 from clarion.networks.xmtp import decode
 from clarion.networks.xmtp.envelope import LIFETIME_S
 from clarion.networks.xmtp.network import NETWORK
@@ -152,7 +152,7 @@ def test_a_message_that_does_not_fit_its_channel_stays_behind() -> None:
 
 def test_an_outcome_changes_nothing_of_its_own(toy: str) -> None:
     push = push_of(network(toy))
-    assert [NETWORK.on_outcome(push, outcome, None) for outcome in PushDecision] == [None] * len(PushDecision)
+    assert [NETWORK.on_outcome(push, outcome, PushAnswer()) for outcome in PushDecision] == [None] * len(PushDecision)
 
 
 def test_people_read_the_topic_and_of_which_periods_there_are_keys_but_no_key() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clarion.channels import Channel
 from clarion.decisions import PushDecision, Wanted
-from clarion.networks import NETWORKS, ZULIP, Envelope, Malformed, Rule, network
+from clarion.networks import NETWORKS, ZULIP, Envelope, Malformed, PushAnswer, Rule, network
 from clarion.networks.zulip.network import NETWORK
 from clarion.networks.zulip.payload import ApnsBody, ShippedContent, push_of
 
@@ -42,7 +42,7 @@ def test_no_rule_wants_anything() -> None:
 def test_an_outcome_changes_nothing_of_its_own() -> None:
     body = ApnsBody(content=ShippedContent(push_key_id=1, encrypted_data="c2VhbGVk"))
     push = push_of("00000000-0000-0000-0000-000000000007", b"s" * 16, body, 1)
-    assert [NETWORK.on_outcome(push, outcome, None) for outcome in PushDecision] == [None] * len(PushDecision)
+    assert [NETWORK.on_outcome(push, outcome, PushAnswer()) for outcome in PushDecision] == [None] * len(PushDecision)
 
 
 def test_its_pushes_need_no_cryptography() -> None:

@@ -150,6 +150,17 @@ type Row = Mapping[str, Any]
 """Of a network's own table, as boto3 has its values: numbers are `Decimal`, and bytes `Binary`, which `bytes` takes."""
 
 
+class PushAnswer(NamedTuple):
+    """What became of an attempt to push, beside its outcome.
+
+    `reason` is the provider's word, if it gave one. `registered_at` is the `created_at` of the subscription as it was
+    pushed to, in UNIX milliseconds: of which of its tokens the answer is. None if there was no subscription.
+    """
+
+    reason: str | None = None
+    registered_at: int | None = None
+
+
 class Network(Protocol):
     """What is particular to a network. `number` is the first byte of each of its keys, and never changes.
 
@@ -207,10 +218,10 @@ class Network(Protocol):
     ) -> Payload[bytes] | Payload[FcmMessage]:
         """What the provider gets by one of `channels`, if it isn't sealed: at most the receiver's `payload_bytes`."""
 
-    def on_outcome(self, push: "PushMessage", outcome: PushDecision, reason: str | None) -> Command | None:
+    def on_outcome(self, push: "PushMessage", outcome: PushDecision, answer: PushAnswer) -> Command | None:
         """What a final outcome changes in the network's own state, as an order to its own function.
 
-        `reason` is the provider's word, if it gave one. What was not tried is still without a body if it came so.
+        What was not tried is still without a body if it came so.
         """
 
     def describe(self, rule: Rule) -> Mapping[str, str]:

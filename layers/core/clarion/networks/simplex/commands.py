@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter
 
 from clarion.decisions import Purpose, PushDecision
 from clarion.messages import CommandMessage, Message, PushMessage
-from clarion.networks import SIMPLEX, Command
+from clarion.networks import SIMPLEX, Command, PushAnswer
 
 _CLIENT_PREFIX = b"simplex:"
 
@@ -22,12 +22,16 @@ class CodeDelivered(Message):
 
 
 class TokenDied(Message):
-    """Apple says that a token is dead, by its `reason`; `observed_at` is when the push was, in UNIX milliseconds."""
+    """Apple says that a token is dead, by its `reason`.
+
+    `registered_at` is when the one that was pushed to was registered or verified, in UNIX milliseconds: a dispatch that
+    has read the row too early pushes to the token before.
+    """
 
     kind: Literal["token_died"] = "token_died"
     token_id: str
     reason: str | None = None
-    observed_at: int
+    registered_at: int
 
 
 class TokenDeleted(Message):
@@ -56,11 +60,12 @@ type SimplexCommand = CodeDelivered | TokenDied | TokenDeleted | TokenReplaced |
 _COMMANDS: TypeAdapter[SimplexCommand] = TypeAdapter(Annotated[SimplexCommand, Field(discriminator="kind")])
 
 
-def of_outcome(push: PushMessage, outcome: PushDecision, reason: str | None) -> Command | None:
+def of_outcome(push: PushMessage, outcome: PushDecision, answer: PushAnswer) -> Command | None:
     """A push brings its token's death to light whatever it is for; only a code's delivery changes anything."""
     match outcome:
-        case PushDecision.TOKEN_GONE:
-            died = TokenDied(token_id=token_id_of(push.client_id), reason=reason, observed_at=push.observed_at)
+        case PushDecision.TOKEN_GONE if answer.registered_at is not None:
+            token_id = token_id_of(push.client_id)
+            died = TokenDied(token_id=token_id, reason=answer.reason, registered_at=answer.registered_at)
             return Command(SIMPLEX, died.to_json().encode())
         case PushDecision.DELIVERED if push.purpose is Purpose.VERIFICATION:
             return Command(SIMPLEX, CodeDelivered(token_id=token_id_of(push.client_id)).to_json().encode())

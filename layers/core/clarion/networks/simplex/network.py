@@ -10,7 +10,7 @@ from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, Purpose, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
-from clarion.networks import SIMPLEX, Command, Envelope, FcmMessage, Newest, Payload, Receiver, Row, Rule
+from clarion.networks import SIMPLEX, Command, Envelope, FcmMessage, Newest, Payload, PushAnswer, Receiver, Row, Rule
 from clarion.networks.simplex import commands, envelope, rules
 from clarion.networks.simplex.bodies import NEWEST, NewestItems, body_of, queue_message
 from clarion.networks.simplex.needs import NEEDS
@@ -60,8 +60,8 @@ class Simplex:
 
         return compose(channel, push, receiver)
 
-    def on_outcome(self, push: PushMessage, outcome: PushDecision, reason: str | None) -> Command | None:
-        return commands.of_outcome(push, outcome, reason)
+    def on_outcome(self, push: PushMessage, outcome: PushDecision, answer: PushAnswer) -> Command | None:
+        return commands.of_outcome(push, outcome, answer)
 
     def describe(self, rule: Rule) -> dict[str, str]:
         return rules.describe(rule)

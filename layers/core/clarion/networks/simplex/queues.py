@@ -67,6 +67,8 @@ class FollowedQueue(Model):
     notifier_key = BinaryAttribute(legacy_encoding=False)
     """The DER of a private key, sealed and bound to the `queue_key`."""
     token_id = UnicodeAttribute()
+    owner_key = BinaryAttribute(legacy_encoding=False)
+    """The token's, in DER: a stranger is refused by this row alone. No token's row ever has another."""
     status = UnicodeAttribute()
     """A `QueueStatus`, or what `statuses.refused` made of an error."""
     bucket = NumberAttribute()

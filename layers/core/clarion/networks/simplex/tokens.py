@@ -69,8 +69,8 @@ class StoredToken(Model):
     """A `TokenStatus`."""
     verified = BooleanAttribute(default=False)
     """Whether it ever was ACTIVE."""
-    owed_push = BooleanAttribute(default=False)
-    """Whether it is ACTIVE, and a push of what came before that is still to be sent, if anything came."""
+    follow_up = BooleanAttribute(default=False)
+    """Whether what follows its verification may not be done yet."""
     lost_rules = BooleanAttribute(default=False)
     """Whether its subscription has ended since, or its queues have a `ttl`."""
     added = NumberAttribute(default=0)

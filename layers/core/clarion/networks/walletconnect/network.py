@@ -6,7 +6,7 @@ from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
-from clarion.networks import WALLETCONNECT, Command, Envelope, FcmMessage, Newest, Payload, Receiver, Rule
+from clarion.networks import WALLETCONNECT, Command, Envelope, FcmMessage, Newest, Payload, PushAnswer, Receiver, Rule
 from clarion.networks.walletconnect import payload, rules, sealed
 from clarion.networks.walletconnect.needs import NEEDS
 from clarion.networks.walletconnect.sealed import SealedNotification
@@ -54,7 +54,7 @@ class WalletConnect:
     def payload(self, channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
         return payload.compose(channel, push, receiver)
 
-    def on_outcome(self, _push: PushMessage, _outcome: PushDecision, _reason: str | None) -> Command | None:
+    def on_outcome(self, _push: PushMessage, _outcome: PushDecision, _answer: PushAnswer) -> Command | None:
         return None
 
     def describe(self, rule: Rule) -> dict[str, str]:

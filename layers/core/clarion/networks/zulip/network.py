@@ -6,7 +6,18 @@ from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
-from clarion.networks import ZULIP, Command, Envelope, FcmMessage, Malformed, Newest, Payload, Receiver, Rule
+from clarion.networks import (
+    ZULIP,
+    Command,
+    Envelope,
+    FcmMessage,
+    Malformed,
+    Newest,
+    Payload,
+    PushAnswer,
+    Receiver,
+    Rule,
+)
 from clarion.networks.zulip import payload
 from clarion.networks.zulip.needs import NEEDS
 
@@ -48,7 +59,7 @@ class Zulip:
     def payload(self, channel: Channel, push: PushMessage, receiver: Receiver) -> Payload[bytes] | Payload[FcmMessage]:
         return payload.payload(channel, push, receiver)
 
-    def on_outcome(self, _push: PushMessage, _outcome: PushDecision, _reason: str | None) -> Command | None:
+    def on_outcome(self, _push: PushMessage, _outcome: PushDecision, _answer: PushAnswer) -> Command | None:
         return None
 
     def describe(self, _rule: Rule) -> dict[str, str]:
