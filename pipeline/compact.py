@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField
 from pyspark.storagelevel import StorageLevel
 
 from clarion.networks import NETWORKS
-from pipeline.commits import CommitConflict, DataFile, Manifest, commit, merged, new_commit
+from pipeline.commits import CommitConflict, DataFile, Manifest, commit, discard, merged, new_commit
 from pipeline.completeness import is_over
 from pipeline.lake import HOME, UNREADABLE, EventLake, paths_frame
 from pipeline.merge import merge_small_files
@@ -69,6 +69,7 @@ def compact(
             try:
                 _commit(lake.root, known.get(hour), new, now)
             except CommitConflict:
+                discard(lake.root, new)
                 if not rounds_left:
                     raise
                 conflict = True

@@ -22,13 +22,13 @@ from pyarrow import parquet as pq
 from pydantic import ValidationError
 
 from clarion.events import EnvelopeObserved, Event, RulesChanged
-from clarion.networks import Malformed, network
+from clarion.networks import NETWORKS, Malformed, network
 from pipeline.columns import FILE_NAMES
 from pipeline.commits import LakeView
 from pipeline.files import filesystem, folders
 from pipeline.period import DAY_MS, Period, hour_start
 from pipeline.plans import runs_since
-from pipeline.raw import DAMAGES, RAW, arrived_files, lines_of, unpacked
+from pipeline.raw import DAMAGES, RAW, arrived_files, bounded, is_cut_to_nothing, lines_of, unpacks_too_far
 
 READERS = 16
 FEW = 8
@@ -44,7 +44,7 @@ type Sought = UUID | bytes
 class Lookup:
     """Of a lake at `root`, a path or URI. `unreadable` counts lines that hold what is looked for and can't be read.
 
-    `damaged` are files of the stream of which only the beginning can be read.
+    `damaged` are files of the stream of which only the beginning can be read, and of a gzip bomb nothing.
     """
 
     root: str
@@ -187,8 +187,13 @@ class Lookup:
         for line in self._pending_lines(kind_of(model).encode(), arrived):
             if not texts or any(text in line for text in texts):
                 try:
-                    yield model.model_validate_json(line)
+                    event = model.model_validate_json(line)
                 except ValidationError:
+                    self.unreadable += 1
+                    continue
+                if event.network in NETWORKS:
+                    yield event
+                else:
                     self.unreadable += 1
 
     def _pending_lines(self, kind: bytes, arrived: Period) -> Iterator[bytes]:
@@ -204,8 +209,11 @@ class Lookup:
         with files.open_input_stream(f"{base}/{path}", compression=None) as stream:
             content: bytes = stream.read()
         by_kind: dict[bytes, list[bytes]] = {}
+        if is_cut_to_nothing(content, path) or unpacks_too_far(content):
+            self.damaged.append(path)
+            return by_kind
         try:
-            for line in lines_of(unpacked(content)):
+            for line in lines_of(bounded(content)):
                 by_kind.setdefault(line.partition(_KIND)[2].partition(b'"')[0], []).append(line)
         except DAMAGES:
             self.damaged.append(path)
