@@ -6,7 +6,7 @@ So a late file costs no more than itself, and running twice changes nothing.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import and_
@@ -42,7 +42,7 @@ class Compacted:
     """
 
     lines: Mapping[str, int]
-    damaged: Collection[str] = ()
+    damaged: Sequence[str] = ()
 
     @property
     def unreadable(self) -> int:

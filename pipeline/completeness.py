@@ -63,7 +63,9 @@ def _unread_before(view: LakeView, before: Period) -> Iterator[IncompleteHour]:
         manifest = found.get(hour, Manifest(hour, ""))
         unreadable = _unreadable(manifest) if hour_start(hour) >= before.start else 0
         if new := set(arrived.get(hour, ())) - {each.path for each in manifest.raw}:
-            yield IncompleteHour(hour, f"{len(new)} files are not compacted, and may say what was in force")
+            yield IncompleteHour(
+                hour, f"{len(new)} files are not compacted, and may say what was in force, such as {min(new)}"
+            )
         elif unreadable:
             yield IncompleteHour(hour, f"{unreadable} lines can't be read, and may say what was in force")
 
@@ -88,7 +90,7 @@ def _reasons(
         if not under_way:
             yield from _unfinished(manifest)
     elif arrived:
-        yield f"{len(arrived)} files have arrived, and none is compacted"
+        yield f"{len(arrived)} files have arrived, and none is compacted, such as {min(arrived)}"
     elif not under_way:
         yield "nothing has arrived"
 
@@ -96,7 +98,7 @@ def _reasons(
 def _changed(manifest: Manifest, arrived: set[str], sizes: Mapping[str, int]) -> Iterator[str]:
     named = {each.path for each in manifest.raw}
     if new := arrived - named:
-        yield f"{len(new)} files have arrived since it was compacted"
+        yield f"{len(new)} files have arrived since it was compacted, or are damaged, such as {min(new)}"
     if gone := named - arrived:
         yield f"{len(gone)} of the {len(named)} files that it was made of are gone"
     if damaged := list(_damaged(manifest.files, sizes)):

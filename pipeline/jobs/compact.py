@@ -30,7 +30,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
         log(f"damaged, and left out: {path}")
     removed = vacuum(lake.root, SWEPT, wanted.now)
     log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
-    return strict(wanted, {"lines can't be read": compacted.unreadable, "files are damaged": len(compacted.damaged)})
+    return strict(wanted, {"lines can't be read": compacted.unreadable, "files are damaged": compacted.damaged})
 
 
 def _counted(wanted: argparse.Namespace) -> dict[str, int] | None:

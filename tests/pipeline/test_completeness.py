@@ -187,7 +187,7 @@ def test_lines_of_days_before_that_nobody_has_compacted_or_can_read_may_say_what
     unreadable = DataFile("unreadable/none", 3, 0, "")
     change(lake, unread, kinds={UNREADABLE: (unreadable,)})
     assert reasons(lake) == {
-        early: "1 files are not compacted, and may say what was in force",
+        early: f"1 files are not compacted, and may say what was in force, such as {RAW_FILE.format(*early.split('/'))}",
         unread: "3 lines can't be read, and may say what was in force",
     }
 

@@ -212,3 +212,16 @@ def test_an_hour_with_rules_that_was_never_compacted_is_named_where_it_makes_wha
     assert "all of this is provisional" in said.err
     compact(lake, Period(START - DAY_MS, START + DAY_MS), START + DAY_MS)
     assert strict(lake) == 0
+
+
+def test_a_strict_run_says_in_its_last_line_which_file_is_damaged(spark: SparkSession, tmp_path: Path) -> None:
+    small = SmallLake(tmp_path)
+    path = small.stream(Way(START).observed())
+    (tmp_path / path).write_bytes((tmp_path / path).read_bytes()[:-9])
+    lake = EventLake(spark, small.root)
+    for job, found in (("compact", "1 files are damaged"), ("reconcile", "hours can't be judged")):
+        wanted = arguments.parse([job, "--strict", "--lake", lake.root, *ASKED, *NOW])
+        assert JOBS[job](lake, wanted) == 1
+        [why] = wanted.why
+        assert found in why
+        assert path in why
