@@ -17,9 +17,10 @@ from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField
 from pyspark.storagelevel import StorageLevel
 
 from clarion.networks import NETWORKS
+from pipeline.columns import UNREADABLE
 from pipeline.commits import CommitConflict, DataFile, Manifest, commit, discard, merged, new_commit
 from pipeline.completeness import is_over
-from pipeline.lake import HOME, UNREADABLE, EventLake, paths_frame
+from pipeline.lake import HOME, EventLake, paths_frame
 from pipeline.merge import merge_small_files
 from pipeline.period import Period
 from pipeline.raw import LINES, arrived_files, line_batches

@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
+from pipeline.columns import UNREADABLE
 from pipeline.commits import DataFile, LakeView, Manifest, update
 from pipeline.files import listed
-from pipeline.lake import UNREADABLE
 from pipeline.period import HOUR_MS, Period, arrivals, hour_start
 from pipeline.raw import arrived_files
 from pipeline.snapshots import GRACE_MS, LATE_FILES_MS, last_before

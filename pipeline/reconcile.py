@@ -172,8 +172,8 @@ def _once(judged: DataFrame, compared: DataFrame) -> DataFrame:
     claim = ["envelope_id", "subscription_id"]
     untried = judged.where(~F.coalesce(F.col("pushed.done"), F.lit(False)))
     ended = compared.where((F.col("found") == NotificationDecision.QUEUED) & F.col("pushed.done"))
-    needless = untried.join(ended.select(*claim).distinct(), on=claim, how="leftsemi").select(*_WHO)
-    return judged.join(broadcast_if_few(needless), on=list(_WHO), how="leftanti")
+    needless = few(untried.join(ended.select(*claim).distinct(), on=claim, how="leftsemi").select(*_WHO))
+    return judged if needless.isEmpty() else judged.join(needless, on=list(_WHO), how="leftanti")
 
 
 def unfounded(compared: DataFrame, records: Records, period: Period) -> DataFrame:
@@ -183,19 +183,20 @@ def unfounded(compared: DataFrame, records: Records, period: Period) -> DataFram
     """
     soon = F.col("judged_at") > F.col("at") - LATENESS // 2
     alone = compared.where(F.col("found").isNotNull() & ~F.col("judged") & period.has(F.col("judged_at")) & soon)
-    unknown = alone.limit(0)
+    rows = alone.where(F.lit(False)).withColumn("last_at", F.col("at"))
     if not alone.isEmpty():
         known = records.observed.select("receipt").unionByName(records.envelopes.select("receipt"))
-        unknown = alone.join(known, on="receipt", how="leftanti")
-    rows = unknown.withColumn("last_at", F.col("at")).dropDuplicates(["receipt"])
+        unknown = kept(alone.join(known, on="receipt", how="leftanti").dropDuplicates(["receipt"]))
+        rows = unknown.withColumn("last_at", F.col("at"))
     return _for_nobody(rows, F.concat("found", F.lit(", but nothing else about its envelope is in the lake")))
 
 
 def unknowable(fates: DataFrame, compared: DataFrame) -> DataFrame:
     """What was never decided and can't be any more: for whom, and whether for anybody, went with its bytes."""
-    decided = compared.where(F.col("found").isNotNull()).select("receipt").distinct()
-    undecided = fates.where((F.col("flaw") == GONE) & F.col("decision").isNull())
-    gone = undecided.join(decided, on="receipt", how="leftanti")
+    gone = fates.where((F.col("flaw") == GONE) & F.col("decision").isNull())
+    if not gone.isEmpty():
+        decided = compared.where(F.col("found").isNotNull()).select("receipt").distinct()
+        gone = gone.join(decided, on="receipt", how="leftanti")
     return _for_nobody(gone, F.concat(F.lit("never decided, and nothing is left at "), "location"))
 
 

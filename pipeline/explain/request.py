@@ -135,7 +135,8 @@ def _doubts(
     if not times:
         return lookup.doubts(request.arrived)
     near = Period(min(times) - HOUR_MS, min(max(times) + HOUR_MS, request.arrived.end))
-    right = all(each.verdict.found == RIGHT for one in receipts for each in (one, *one.notifications))
+    verdicts = [verdict for one in receipts for verdict in (one.verdict, *(each.verdict for each in one.notifications))]
+    right = all(verdict.found == RIGHT for verdict in verdicts)
     is_whole = right and all(one.notifications for one in receipts)
     if what in {"envelope", "receipt"} and is_whole:
         return lookup.doubts(Period(near.start, max(times) + 1))

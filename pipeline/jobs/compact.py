@@ -5,11 +5,12 @@ import argparse
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from pipeline.columns import UNREADABLE
 from pipeline.compact import compact
 from pipeline.counters import ASKED, records_by_hour
 from pipeline.due import first_uncompacted
 from pipeline.jobs.shared import log, strict
-from pipeline.lake import DIFFERENCES, UNREADABLE, EventLake
+from pipeline.lake import DIFFERENCES, EventLake
 from pipeline.period import DAY_MS, Period
 from pipeline.report_files import REPORTS
 from pipeline.schemas import EventKind

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pipeline.columns import UNREADABLE
 from pipeline.commits import (
     DataFile,
     LakeView,
@@ -21,7 +22,7 @@ from pipeline.commits import (
 from pipeline.completeness import incomplete_hours
 from pipeline.due import CATCH_UP_DAYS, due_days
 from pipeline.generator.plan import Plan
-from pipeline.lake import UNREADABLE, EventLake, differences_name
+from pipeline.lake import EventLake, differences_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 from pipeline.report_files import report_name, write_page, write_tables
 from pipeline.snapshots import day_of, snapshot_name
