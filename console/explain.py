@@ -14,6 +14,8 @@ COMMAND = "CLARION_PIPELINE"
 """The environment variable that says where the command is, if it isn't in the project's own environment for Spark."""
 OWN = Path(__file__).parents[1] / ".venv-pipeline" / "bin" / "clarion-pipeline"
 NAME = "clarion-pipeline"
+ANSWERED = {0, 3}
+"""What the command ends with where it knows of it: all of it, or what is left in a damaged lake, and its answer says so."""
 
 
 def words(here: Deployment, envelope_id: bytes, client: bytes | None, until: datetime) -> list[str]:
@@ -33,7 +35,7 @@ def run(here: Deployment, arguments: Sequence[str], environment: Mapping[str, st
     print_error(f"» {shown(arguments)}")
     variables = {**environment, "AWS_DEFAULT_REGION": here.region}
     ended = subprocess.run([program, *arguments], env=variables, stdout=subprocess.PIPE, text=True, check=False)
-    return ended.stdout if ended.returncode == 0 else None
+    return ended.stdout if ended.returncode in ANSWERED else None
 
 
 def shown(arguments: Sequence[str]) -> str:

@@ -7,6 +7,8 @@ LINKS = "symlinks"
 """The folder of the lists that Athena reads: see `pipeline.links`."""
 FILE_NAMES = {"at": "happened_at", "order": "window_version", "window": "count_window"}
 """Columns that have another name in the lake's files than in events: SQL reserves these words, in DuckDB or Athena."""
+UNREADABLE = "unreadable"
+"""The kind of the lines that are of none."""
 
 
 class EventKind(StrEnum):

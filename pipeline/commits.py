@@ -33,7 +33,7 @@ from typing import Any, Self
 import pyarrow as pa
 from pyarrow import parquet
 
-from pipeline.files import CONNECTIONS, folders, joined, listed, opened, read_text, swap_text
+from pipeline.files import CONNECTIONS, folders, joined, listed, opened, read_text, remove, swap_text
 from pipeline.links import write_link
 from pipeline.period import Period
 
@@ -212,6 +212,16 @@ def commit(root: str, new: Manifest, replaces: str | None) -> None:
     if not swap_text(joined(root, manifest_path(new.hour)), replaced):
         raise CommitConflict(f"{new.hour} is no longer as commit {replaces} left it")
     write_links(root, new.hour, new.kinds)
+
+
+def discard(root: str, made: Manifest) -> None:
+    """Remove the data files of a commit that another one came before: they may hold whom that one has erased.
+
+    If the answer to it was lost, it may have been made, and what came before the next attempt was made of it.
+    """
+    known = read_manifest(root, made.hour)
+    named = {each.path for each in known.files} if known else set()
+    remove(root, [each.path for each in made.files if each.path not in named])
 
 
 def write_links(root: str, hour: str, kinds: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ So a late file costs no more than itself, and running twice changes nothing.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import and_
@@ -17,9 +17,10 @@ from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField
 from pyspark.storagelevel import StorageLevel
 
 from clarion.networks import NETWORKS
-from pipeline.commits import CommitConflict, DataFile, Manifest, commit, merged, new_commit
+from pipeline.columns import UNREADABLE
+from pipeline.commits import CommitConflict, DataFile, Manifest, commit, discard, merged, new_commit
 from pipeline.completeness import is_over
-from pipeline.lake import HOME, UNREADABLE, EventLake, paths_frame
+from pipeline.lake import HOME, EventLake, paths_frame
 from pipeline.merge import merge_small_files
 from pipeline.period import Period
 from pipeline.raw import LINES, arrived_files, line_batches
@@ -42,7 +43,7 @@ class Compacted:
     """
 
     lines: Mapping[str, int]
-    damaged: Collection[str] = ()
+    damaged: Sequence[str] = ()
 
     @property
     def unreadable(self) -> int:
@@ -69,6 +70,7 @@ def compact(
             try:
                 _commit(lake.root, known.get(hour), new, now)
             except CommitConflict:
+                discard(lake.root, new)
                 if not rounds_left:
                     raise
                 conflict = True

@@ -5,11 +5,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
+from pipeline.columns import UNREADABLE
 from pipeline.commits import DataFile, LakeView, Manifest, update
 from pipeline.files import listed
-from pipeline.lake import UNREADABLE
 from pipeline.period import HOUR_MS, Period, arrivals, hour_start
 from pipeline.raw import arrived_files
+from pipeline.snapshots import GRACE_MS, LATE_FILES_MS, last_before
+from pipeline.state import STATES
 
 SEALED_AFTER_MS = 15 * 60_000
 """After its end an hour has all its files, unless they are late: Firehose holds records for less, by `lake_buffer_s`."""
@@ -28,18 +30,48 @@ class IncompleteHour(NamedTuple):
 def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: bool = False) -> list[IncompleteHour]:
     """Those among the hours in which something of the period arrives: the one before to the one after, up to `now`.
 
+    Of the hours before them, back to the last snapshot of what is in force, those that hold lines which no commit has:
+    rules may be among them, without which what was rightly queued seems to be unexpected.
+
     If `provisional`, an hour that is not over yet is judged by what has arrived. Who judges by the same `view` meets
     what was found complete.
     """
     arrival = arrivals(period, min(period.end + HOUR_MS, max(now, period.start + 1)))
     found = {each.hour: each for each in view.manifests(arrival)}
     arrived, sizes = arrived_files(view.root, arrival), _sizes(view.root, found.values())
-    incomplete = []
+    incomplete = list(_unread_before(view, Period(_known_until(view.root, period.start), arrival.start)))
     for hour in arrival.hours():
         under_way = provisional and not is_over(hour, now)
         reasons = _reasons(found.get(hour), set(arrived.get(hour, ())), sizes, under_way=under_way)
         incomplete += [IncompleteHour(hour, reason) for reason in islice(reasons, 1)]
     return incomplete
+
+
+def _known_until(root: str, start: int) -> int:
+    """When the last snapshots end that a period from `start` on is judged by; 0 if one is missing."""
+    return min(last.end if (last := last_before(root, kind, start - GRACE_MS)) else 0 for kind in STATES)
+
+
+def _unread_before(view: LakeView, before: Period) -> Iterator[IncompleteHour]:
+    """Those that hold lines which nobody has read; what came late to the hours of a snapshot is not in it, either."""
+    looked_at = Period(max(0, before.start - LATE_FILES_MS), before.end)
+    if looked_at.start >= looked_at.end:
+        return
+    found = {each.hour: each for each in view.manifests(looked_at)}
+    arrived = arrived_files(view.root, looked_at)
+    for hour in sorted({*found, *arrived}):
+        manifest = found.get(hour, Manifest(hour, ""))
+        unreadable = _unreadable(manifest) if hour_start(hour) >= before.start else 0
+        if new := set(arrived.get(hour, ())) - {each.path for each in manifest.raw}:
+            yield IncompleteHour(
+                hour, f"{len(new)} files are not compacted, and may say what was in force, such as {min(new)}"
+            )
+        elif unreadable:
+            yield IncompleteHour(hour, f"{unreadable} lines can't be read, and may say what was in force")
+
+
+def _unreadable(manifest: Manifest) -> int:
+    return sum(each.lines for each in manifest.kinds.get(UNREADABLE, ()))
 
 
 def is_over(hour: str, now: int) -> bool:
@@ -53,12 +85,12 @@ def _reasons(
     """Why an hour can't be judged, if it can't."""
     if manifest:
         yield from _changed(manifest, arrived, sizes)
-        if unreadable := sum(each.lines for each in manifest.kinds.get(UNREADABLE, ())):
+        if unreadable := _unreadable(manifest):
             yield f"{unreadable} lines can't be read"
         if not under_way:
             yield from _unfinished(manifest)
     elif arrived:
-        yield f"{len(arrived)} files have arrived, and none is compacted"
+        yield f"{len(arrived)} files have arrived, and none is compacted, such as {min(arrived)}"
     elif not under_way:
         yield "nothing has arrived"
 
@@ -66,7 +98,7 @@ def _reasons(
 def _changed(manifest: Manifest, arrived: set[str], sizes: Mapping[str, int]) -> Iterator[str]:
     named = {each.path for each in manifest.raw}
     if new := arrived - named:
-        yield f"{len(new)} files have arrived since it was compacted"
+        yield f"{len(new)} files have arrived since it was compacted, or are damaged, such as {min(new)}"
     if gone := named - arrived:
         yield f"{len(gone)} of the {len(named)} files that it was made of are gone"
     if damaged := list(_damaged(manifest.files, sizes)):

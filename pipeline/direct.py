@@ -16,10 +16,14 @@ from pipeline.period import DAY_MS, Period
 from pipeline.terms import DEFAULT
 
 BACK_DAYS = 7
+NOT_SURE = 3
 
 
 def main(words: Sequence[str]) -> int:
-    """0 if all is well; 1 without a lake, or where no envelope is known of what was asked; 2 for bad usage."""
+    """0 if all is well; 1 without a lake, or where no envelope is known of what was asked; 2 for bad usage.
+
+    `NOT_SURE` where one is known, and something of the lake is lost or can't be read that may say otherwise of it.
+    """
     parser = _parser()
     wanted = parser.parse_args(words)
     if wanted.job == "explain" and not (wanted.asked or wanted.client):
@@ -36,7 +40,9 @@ def run_explain(wanted: argparse.Namespace) -> int:
     request = ExplainRequest(wanted.asked, period, wanted.client, wanted.show, leeway, wanted.oversize)
     answer = explain(Lookup(wanted.lake), request)
     print(json.dumps(answer.to_json(), indent=2) if wanted.json else "\n".join(answer.lines()))
-    return 0 if answer.found else 1
+    if not answer.found:
+        return 1
+    return NOT_SURE if answer.doubts else 0
 
 
 def run_erase(wanted: argparse.Namespace) -> int:

@@ -26,7 +26,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pipeline.columns import file_name
+from pipeline.columns import UNREADABLE, file_name
 from pipeline.commits import (
     WRITTEN,
     DataFile,
@@ -45,7 +45,6 @@ from pipeline.schemas import DIFFERENCE, PLAN, SCHEMAS, EventKind, in_spark
 from pipeline.small_tables import write_tables
 
 PARTITIONS = ("day", "hour")
-UNREADABLE = "unreadable"
 DIFFERENCES = "differences"
 
 type Written = dict[str, tuple[DataFile, ...]]

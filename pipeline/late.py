@@ -1,8 +1,8 @@
 """Days that were judged before something arrived that may change what was found of them.
 
-    lines not yet seen ────┬─▶ an envelope of such a day, or the first attempt of a push ─┐
-                           ├─▶ a receipt that the day's differences name ─────────────────┼─▶ judged again
-                           └─▶ rules, subscriptions or limits of then ────────────────────┘
+    lines not yet seen ────┬─▶ an envelope of such a day, what was queued of it, or tried first ─┐
+                           ├─▶ a receipt that the day's differences name ────────────────────────┼─▶ judged again
+                           └─▶ rules, subscriptions or limits of then ───────────────────────────┘
 
 No other line changes what was found: a push that was delivered stays so, and an envelope that nobody wanted unwanted.
 """
@@ -15,6 +15,7 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from clarion.decisions import NotificationDecision
 from pipeline.commits import Manifest, read_manifest, update
 from pipeline.lake import EventLake, differences_name
 from pipeline.period import DAY_MS, LATEST_MS, Period, arrivals
@@ -52,7 +53,13 @@ def _changed(lake: EventLake, verdicts: Mapping[Period, Manifest], now: int) -> 
     seen = ChainMap(*(dict(verdict.seen) for verdict in verdicts.values()))
     unseen = [hour for hour in arrived if hour.sealed_at is None or hour.sealed_at != seen.get(hour.hour)]
     lines = partial(_lines_of, lake, unseen)
-    parts = [_observed(lines), _first_tried(lines), _of_differences(lines, lake, days), _terms(lines, days)]
+    parts = [
+        _observed(lines),
+        _queued(lines),
+        _first_tried(lines),
+        _of_differences(lines, lake, days),
+        _terms(lines, days),
+    ]
     found = {row[_DAY] for row in reduce(DataFrame.unionByName, parts).distinct().collect()}
     for day in days:
         if day.start not in found:
@@ -72,6 +79,12 @@ def _lines_of(lake: EventLake, hours: Sequence[Manifest], kind: EventKind) -> Da
 
 def _observed(lines: Lines) -> DataFrame:
     return lines(EventKind.OBSERVED).select(_day_of(F.col("observed_at")))
+
+
+def _queued(lines: Lines) -> DataFrame:
+    """What nobody wanted, or was never tried: that its envelope was there says nothing of it."""
+    queued = lines(EventKind.NOTIFICATION).where(F.col("decision") == NotificationDecision.QUEUED)
+    return queued.select(_day_of(F.coalesce("judged_at", "at")))
 
 
 def _first_tried(lines: Lines) -> DataFrame:

@@ -22,13 +22,13 @@ from pyarrow import parquet as pq
 from pydantic import ValidationError
 
 from clarion.events import EnvelopeObserved, Event, RulesChanged
-from clarion.networks import Malformed, network
-from pipeline.columns import FILE_NAMES
+from clarion.networks import NETWORKS, Malformed, network
+from pipeline.columns import FILE_NAMES, UNREADABLE
 from pipeline.commits import LakeView
 from pipeline.files import filesystem, folders
-from pipeline.period import DAY_MS, Period, hour_start
+from pipeline.period import DAY_MS, Period, hour_runs, hour_start
 from pipeline.plans import runs_since
-from pipeline.raw import DAMAGES, RAW, arrived_files, lines_of, unpacked
+from pipeline.raw import DAMAGES, RAW, arrived_files, bounded, is_cut_to_nothing, lines_of, unpacks_too_far
 
 READERS = 16
 FEW = 8
@@ -44,7 +44,7 @@ type Sought = UUID | bytes
 class Lookup:
     """Of a lake at `root`, a path or URI. `unreadable` counts lines that hold what is looked for and can't be read.
 
-    `damaged` are files of the stream of which only the beginning can be read.
+    `damaged` are files of the stream of which only the beginning can be read, and of a gzip bomb nothing.
     """
 
     root: str
@@ -129,8 +129,32 @@ class Lookup:
 
     def absent(self, arrived: Period) -> list[str]:
         """The hours that have neither a commit nor a file of the stream: a quiet one has at least a commit."""
-        known = {hour.hour for hour in self._view.manifests(arrived)} | self.pending(arrived).keys()
+        known = self._hours(arrived)
         return [hour for hour in arrived.hours() if hour not in known]
+
+    def doubts(self, arrived: Period, soon: Period | None = None) -> Iterator[str]:
+        """Why what was found may not be all: hours that are lost or half read, and files that can't be read.
+
+        An hour is lost of which there is nothing, though of one before and of one after it there is; and any of `soon`.
+        """
+        around = self._hours(Period(max(0, arrived.start - DAY_MS), arrived.end + DAY_MS))
+        absent = (hour for hour in arrived.hours() if hour not in around)
+        near = set(soon.hours()) if soon else set()
+        lost = [hour for hour in absent if hour in near or (around and min(around) < hour < max(around))]
+        if lost:
+            yield f"{len(lost)} hours are lost: {', '.join(hour_runs(lost))}"
+        for hour in self._view.manifests(arrived):
+            if unreadable := sum(each.lines for each in hour.kinds.get(UNREADABLE, ())):
+                yield f"{unreadable} lines of {hour.hour} can't be read"
+            if hour.lines < (hour.counted or 0):
+                yield f"{hour.lines} lines of {hour.hour} have arrived, of {hour.counted} records at least"
+        if self.unreadable:
+            yield f"{self.unreadable} lines that are not compacted can't be read"
+        yield from (f"{path} is damaged: only its beginning could be read, if anything" for path in self.damaged)
+
+    def _hours(self, arrived: Period) -> set[str]:
+        """Those that have a commit, or a file of the stream."""
+        return {hour.hour for hour in self._view.manifests(arrived)} | self.pending(arrived).keys()
 
     def quiet(self, arrived: Period) -> list[str]:
         """The hours that are committed, without an observation among their lines."""
@@ -187,8 +211,13 @@ class Lookup:
         for line in self._pending_lines(kind_of(model).encode(), arrived):
             if not texts or any(text in line for text in texts):
                 try:
-                    yield model.model_validate_json(line)
+                    event = model.model_validate_json(line)
                 except ValidationError:
+                    self.unreadable += 1
+                    continue
+                if event.network in NETWORKS:
+                    yield event
+                else:
                     self.unreadable += 1
 
     def _pending_lines(self, kind: bytes, arrived: Period) -> Iterator[bytes]:
@@ -204,8 +233,11 @@ class Lookup:
         with files.open_input_stream(f"{base}/{path}", compression=None) as stream:
             content: bytes = stream.read()
         by_kind: dict[bytes, list[bytes]] = {}
+        if is_cut_to_nothing(content, path) or unpacks_too_far(content):
+            self.damaged.append(path)
+            return by_kind
         try:
-            for line in lines_of(unpacked(content)):
+            for line in lines_of(bounded(content)):
                 by_kind.setdefault(line.partition(_KIND)[2].partition(b'"')[0], []).append(line)
         except DAMAGES:
             self.damaged.append(path)

@@ -6,10 +6,9 @@ them: so nobody meets a rewrite.
 
 from collections import defaultdict
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 
-from pipeline.commits import CommitConflict, DataFile, Kinds, Manifest, commit, new_commit
+from pipeline.commits import CommitConflict, DataFile, Kinds, Manifest, commit, discard, new_commit
 from pipeline.lake import EventLake, Written
 from pipeline.period import Period
 
@@ -28,8 +27,11 @@ def merge_small_files(lake: EventLake, arrived: Period) -> None:
             small[kind] += files
     written = {kind: lake.write_again(kind, files) for kind, files in small.items()}
     for hour in hours:
-        with suppress(CommitConflict):
-            commit(lake.root, _merged(hour, written), hour.commit)
+        merged = _merged(hour, written)
+        try:
+            commit(lake.root, merged, hour.commit)
+        except CommitConflict:
+            discard(lake.root, replace(merged, kinds={kind: new.get(hour.hour, ()) for kind, new in written.items()}))
     lake.view.refresh()
 
 

@@ -2,11 +2,12 @@
 
 import gzip
 import io
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pyarrow as pa
 
@@ -14,6 +15,9 @@ from clarion.batching import by_size
 from pipeline.commits import WRITTEN
 from pipeline.files import filesystem, folders, joined, listed
 from pipeline.period import Period
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 RAW = "events"
 LINES = pa.schema([("home", pa.string()), ("value", pa.string()), *WRITTEN])
@@ -23,9 +27,20 @@ Of a file that is damaged there is that row alone, without `digest`.
 """
 LINE_BYTES = 2 << 20
 """What is longer is no line of Clarion's: it is one record of Firehose's, or a part of it, of 1,000 KiB at most."""
-DAMAGES = (EOFError, gzip.BadGzipFile, zlib.error)
-"""What is raised while a file is unpacked that was cut or changed."""
+MOST_UNPACKED_BYTES = 512 << 20
+"""Firehose packs 64 MiB into a file, by `infra.stream`, and more only to catch up. What unpacks to more is damaged."""
+_DEFLATE_RATIO = 1_032
+"""No bytes unpack to more than so many times as many: https://zlib.net/zlib_tech.html, "Maximum Compression Factor"."""
+
+
+class UnpacksTooFar(ValueError):  # noqa: N818 - it says what the file does
+    """A compressed file, such as a gzip bomb, that unpacks to more than `MOST_UNPACKED_BYTES`."""
+
+
+DAMAGES = (EOFError, gzip.BadGzipFile, zlib.error, UnpacksTooFar)
+"""What is raised while a file is unpacked that was cut or changed, or unpacks too far."""
 _BATCH_BYTES = 4 << 20
+_READ_BYTES = 128 << 10
 _READERS = 16
 
 
@@ -58,8 +73,22 @@ def line_batches(batches: Iterable[pa.RecordBatch], root: str) -> Iterator[pa.Re
 
 
 def unpacked(content: bytes) -> BinaryIO:
-    """A file's lines, compressed or not."""
+    """A file's lines, compressed or not; they may have any size."""
     return cast("BinaryIO", gzip.GzipFile(fileobj=io.BytesIO(content))) if is_gzip(content) else io.BytesIO(content)
+
+
+def bounded(content: bytes) -> BinaryIO:
+    """The same; reading raises `UnpacksTooFar` where what is compressed comes to more than `MOST_UNPACKED_BYTES`."""
+    if not is_gzip(content):
+        return io.BytesIO(content)
+    return io.BufferedReader(_Bounded(gzip.GzipFile(fileobj=io.BytesIO(content))), _READ_BYTES)
+
+
+def unpacks_too_far(content: bytes) -> bool:
+    """Whether `bounded` raises so before the file comes to its end. Most files are too small for it, and not read."""
+    if not is_gzip(content) or len(content) * _DEFLATE_RATIO <= MOST_UNPACKED_BYTES:
+        return False
+    return isinstance(_damage(content), UnpacksTooFar)
 
 
 def is_gzip(content: bytes) -> bool:
@@ -82,10 +111,10 @@ def is_cut(line: bytes) -> bool:
 
 def _lines_of(root: str, path: str) -> Iterator[pa.RecordBatch]:
     content, hour, lines = _read(root, path), arrival_hour(path), 0
-    if not _is_whole(content):
+    if is_cut_to_nothing(content, path) or _damage(content):
         yield _batch(home=[hour], path=[path])
         return
-    for some in by_size(filter(None, map(bytes.strip, lines_of(unpacked(content)))), len, _BATCH_BYTES):
+    for some in by_size(filter(None, map(bytes.strip, lines_of(bounded(content)))), sys.getsizeof, _BATCH_BYTES):
         lines += len(some)
         yield _batch(home=[hour] * len(some), value=[line.decode(errors="replace") for line in some])
     digest = sha256(content).hexdigest()
@@ -99,15 +128,40 @@ def _read(root: str, path: str) -> bytes:
     return content
 
 
-def _is_whole(content: bytes) -> bool:
-    """Whether a file can be unpacked to its end: found before any of its lines is taken."""
+def is_cut_to_nothing(content: bytes, path: str) -> bool:
+    """What is compressed has a header at least."""
+    return not content and path.endswith(".gz")
+
+
+def _damage(content: bytes) -> Exception | None:
+    """Why a file can't be unpacked to its end, if so: found before any of its lines is taken."""
     try:
-        with unpacked(content) as plain:
+        with bounded(content) as plain:
             while plain.read(_BATCH_BYTES):
                 pass
-    except DAMAGES:
-        return False
-    return True
+    except DAMAGES as damage:
+        return damage
+    return None
+
+
+class _Bounded(io.RawIOBase):
+    """What is unpacked, up to `MOST_UNPACKED_BYTES`."""
+
+    def __init__(self, plain: gzip.GzipFile) -> None:
+        self._plain, self._left = plain, MOST_UNPACKED_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        with memoryview(buffer) as view:
+            # Of a file that was cut, what comes before the cut: `read` would raise as soon as it comes to it.
+            some = self._plain.read1(view.nbytes)
+            view[: len(some)] = some
+        self._left -= len(some)
+        if self._left < 0:
+            raise UnpacksTooFar(f"unpacks to more than {MOST_UNPACKED_BYTES >> 20} MiB")
+        return len(some)
 
 
 def _batch(**columns: Sequence[object]) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision, PushDecision
-from clarion.limiter import SKEW
+from clarion.limiter import LATENESS, SKEW
 from pipeline.claims import claims_of, claims_on, earlier_claims, lookback, met, with_traces
 from pipeline.commits import LakeView
 from pipeline.compare import Records, doubts, examined, few, kept, outcomes, shown
@@ -70,7 +70,8 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_ba
     claims = kept(claims_on(shown(fates), records.earlier, compared))
     bearing = with_caps(compared.where(_bears_on(period.start, limits)), limits)
     astray = kept(contradictions(with_traces(bearing, claims, terms.grace), limits))
-    unknown = unknowable(fates).unionByName(unobserved(fates, records, period))
+    unknown = unknowable(fates, compared).unionByName(unobserved(fates, records, period))
+    unknown = unknown.unionByName(unfounded(compared, records, period))
     lost = undelivered(compared, astray, terms).unionByName(unknown)
     secret = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0))
     pushes = outcomes(within(records.pushed, doubtful))
@@ -149,7 +150,7 @@ def all_claims(records: Records) -> DataFrame:
 def undelivered(compared: DataFrame, astray: DataFrame, terms: Terms) -> DataFrame:
     """What was queued and then lost on its way to the provider, or came late; not what is `astray` anyway."""
     judged = compared.where((F.col("found") == NotificationDecision.QUEUED) & F.col("judged"))
-    queued = judged.join(astray.select(*_WHO), on=list(_WHO), how="leftanti")
+    queued = _once(judged, compared).join(astray.select(*_WHO), on=list(_WHO), how="leftanti")
     after = queued.select(*compared.columns, "pushed.*")
     stale = F.col("last.decision") == PushDecision.STALE
     given_up = F.concat(
@@ -166,9 +167,36 @@ def undelivered(compared: DataFrame, astray: DataFrame, terms: Terms) -> DataFra
     return differing.select("*", "it.*").select(*DIFFERENCE.names)
 
 
-def unknowable(fates: DataFrame) -> DataFrame:
+def _once(judged: DataFrame, compared: DataFrame) -> DataFrame:
+    """Of what was queued twice and came to its end once, the other receipt is not missing as well: that was one too many."""
+    claim = ["envelope_id", "subscription_id"]
+    untried = judged.where(~F.coalesce(F.col("pushed.done"), F.lit(False)))
+    ended = compared.where((F.col("found") == NotificationDecision.QUEUED) & F.col("pushed.done"))
+    needless = few(untried.join(ended.select(*claim).distinct(), on=claim, how="leftsemi").select(*_WHO))
+    return judged if needless.isEmpty() else judged.join(needless, on=list(_WHO), how="leftanti")
+
+
+def unfounded(compared: DataFrame, records: Records, period: Period) -> DataFrame:
+    """What was decided for subscriptions of the period's envelopes of which nothing else is left.
+
+    Of what was decided soon, `judged_at` is when the envelope was observed.
+    """
+    soon = F.col("judged_at") > F.col("at") - LATENESS // 2
+    alone = compared.where(F.col("found").isNotNull() & ~F.col("judged") & period.has(F.col("judged_at")) & soon)
+    rows = alone.where(F.lit(False)).withColumn("last_at", F.col("at"))
+    if not alone.isEmpty():
+        known = records.observed.select("receipt").unionByName(records.envelopes.select("receipt"))
+        unknown = kept(alone.join(known, on="receipt", how="leftanti").dropDuplicates(["receipt"]))
+        rows = unknown.withColumn("last_at", F.col("at"))
+    return _for_nobody(rows, F.concat("found", F.lit(", but nothing else about its envelope is in the lake")))
+
+
+def unknowable(fates: DataFrame, compared: DataFrame) -> DataFrame:
     """What was never decided and can't be any more: for whom, and whether for anybody, went with its bytes."""
     gone = fates.where((F.col("flaw") == GONE) & F.col("decision").isNull())
+    if not gone.isEmpty():
+        decided = compared.where(F.col("found").isNotNull()).select("receipt").distinct()
+        gone = gone.join(decided, on="receipt", how="leftanti")
     return _for_nobody(gone, F.concat(F.lit("never decided, and nothing is left at "), "location"))
 
 

@@ -50,7 +50,7 @@ class Rewriter:
         """What a function returns that works on the file `path`; `otherwise` where it can't, which is then `left`."""
         try:
             return function(*given)
-        except (OSError, EOFError, ValueError, zlib.error) as error:
+        except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as error:
             self.left[path] = str(error) or type(error).__name__
             return otherwise
 
@@ -139,7 +139,13 @@ class Rewriter:
         return self.traces.without_lines(self.read(path))[1] > 0
 
     def drop(self, path: str) -> int:
-        """Remove a data file that no manifest names any more; returns the rows that it had of the client."""
+        """Remove a data file of an hour that no manifest names any more; returns the rows that it had of the client.
+
+        Whoever has just written it finds its hour changed, and begins it anew. What is of no hour may yet be committed
+        as it is: it keeps the others' rows.
+        """
+        if not _HOUR.search(path.partition("/commit=")[0]):
+            return 0 if self._is_named(path) else self.replace_table(path)
         own = self._own(path)
         if not own or self._is_named(path):
             return 0

@@ -16,12 +16,14 @@ from pyarrow import compute as pc
 
 from clarion.deliveries import without
 from pipeline.columns import EventKind
-from pipeline.raw import LINE_BYTES, is_cut, is_gzip, lines_of, unpacked
+from pipeline.raw import LINE_BYTES, bounded, is_cut, is_gzip, lines_of, unpacked
 
-TEXTS = ("message", "value")
+LINE = "value"
+TEXTS = ("message", LINE)
 """Columns of text that may hold an id: of a plan's message, and of an unreadable line."""
-CLIENT, SUBSCRIPTION = "client_id", "subscription_id"
+CLIENT, SUBSCRIPTION, SENDER = "client_id", "subscription_id", "sender"
 ERASED = b"erased"
+_KINDS = tuple(EventKind)
 _PARQUET = b"PAR1"
 """https://parquet.apache.org/docs/file-format/"""
 
@@ -68,10 +70,10 @@ class Traces:
         return _filtered(content, lambda line: any(text in _failed_record(line) for text in self.in_bytes))
 
     def without_texts(self, content: bytes) -> tuple[bytes, int]:
-        """A file of any other form with each of the client's ids blotted out. Raises `ValueError` of Parquet."""
+        """A file of any other form with each of the client's ids blotted out. Raises `ValueError` of Parquet and of a bomb."""
         if content.startswith(_PARQUET):
             raise ValueError("is Parquet, but has another name")
-        plain = unpacked(content).read()
+        plain = bounded(content).read()
         found = sum(plain.count(text) for text in self.in_bytes)
         kept = reduce(lambda page, text: page.replace(text, ERASED), self.in_bytes, plain)
         return (_packed_as(content, [kept]) if found else content), found
@@ -85,15 +87,26 @@ class Traces:
             return pc.equal(column, pa.scalar(self.client, column.type))
         if name == SUBSCRIPTION:
             return pc.is_in(column, pa.array(sorted(map(str, self.subscriptions)), column.type))
-        return reduce(pc.or_kleene, (pc.match_substring(column, text) for text in self.texts))
+        found = reduce(pc.or_kleene, (pc.match_substring(column, text) for text in self.texts))
+        return self._own_lines(column, found) if name == LINE else found
+
+    def _own_lines(self, lines: pa.Array, found: pa.BooleanArray) -> pa.BooleanArray:
+        """Of unreadable lines in which an id stands, those that go from the stream's files as well."""
+        texts = zip(lines.to_pylist(), found.to_pylist(), strict=True)
+        return pa.array([bool(is_found) and self._has_line(line.encode()) for line, is_found in texts], pa.bool_())
 
     def _has_line(self, line: bytes) -> bool:
-        """Whether an event is the client's; what nobody here can read is if one of its ids stands in it."""
+        """Whether an event is the client's: one of its ids stands in it, and not only as that of its sender.
+
+        What nobody here can read is if one stands anywhere.
+        """
         if not any(text in line for text in self.in_bytes):
             return False
         event = _parsed(line)
-        is_known, columns = event.get("event") in set(EventKind), (event.get(CLIENT), event.get(SUBSCRIPTION))
-        return not is_known or any(column in self.texts for column in columns)
+        if event.get("event") not in _KINDS:
+            return True
+        others = json.dumps({name: value for name, value in event.items() if name != SENDER})
+        return any(text in others for text in self.texts)
 
 
 def uuids(texts: Iterable[object]) -> Iterator[UUID]:
@@ -112,7 +125,7 @@ def _parsed(line: bytes) -> dict[str, object]:
     """Empty if it is no event."""
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return event if isinstance(event, dict) else {}
 
@@ -146,5 +159,5 @@ def _failed_record(line: bytes) -> bytes:
     """https://docs.aws.amazon.com/firehose/latest/dev/retry.html has its fields; what isn't such a line is its own."""
     try:
         return line + b64decode(json.loads(line)["rawData"])
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return line

@@ -104,7 +104,7 @@ class Notified:
 
     `decision` is what was decided, if anything; `claims` are the decisions about the same envelope for the same
     subscription under other receipts; `earlier` are those of the pair of sender and client before it, in order;
-    `near` are those of its subscription. `limits` are those that may have been in force.
+    `near` are those of its subscription. `ended_elsewhere` says that one of those claims was pushed. `limits` are those that may have been in force.
     """
 
     observation: ObservedReceipt
@@ -116,6 +116,7 @@ class Notified:
     pushes: Sequence[PushTried]
     limits: Sequence[LimitSpan]
     replayed: bool = False
+    ended_elsewhere: bool = False
 
     @property
     def found(self) -> NotificationDecision | None:

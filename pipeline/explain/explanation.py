@@ -104,7 +104,8 @@ class Explanation:
 
     Both are None if nothing is known of it: then it may be anything, such as one of Apple's tokens. `pending` are the
     hours of which raw lines were read, since no commit has them yet; of `absent` hours the lake has nothing. Only of a
-    subscription or a client there are `lives`, and the `quiet` hours in which nothing was observed at all.
+    subscription or a client there are `lives`, and the `quiet` hours in which nothing was observed at all. With
+    `doubts` the answer is not sure: they say what of the lake is lost or can't be read that may say otherwise.
     """
 
     asked: str | None
@@ -116,6 +117,7 @@ class Explanation:
     lives: list[SubscriptionLife] = field(default_factory=list)
     receipts: list[ReceiptAnswer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
 
     @property
     def found(self) -> bool:
@@ -135,6 +137,9 @@ class Explanation:
         yield from self.notes
         if self.what and not self.found:
             yield "0 envelopes concern it in this time."
+        if self.doubts:
+            yield "This answer is not sure, for not all of the lake could be read:"
+        yield from (f"  {doubt}." for doubt in self.doubts)
         yield from self._searched()
 
     def _searched(self) -> Iterator[str]:

@@ -113,6 +113,10 @@ def _judge_queued(one: Notified, asked: Wish, against: Obstacle | None, leeway: 
     if obstacle:
         return DecisionVerdict(Difference.UNEXPECTED, obstacle.should_be, (obstacle.reason,))
     found, reason = _delivery(one.pushes, leeway)
+    if found == Difference.MISSING and one.ended_elsewhere:
+        return DecisionVerdict(
+            RIGHT, QUEUED, (*_for_it(one, asked), "It was queued again, and pushed by that receipt.")
+        )
     return DecisionVerdict(found, QUEUED, (*_for_it(one, asked), reason))
 
 

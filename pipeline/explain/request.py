@@ -11,7 +11,7 @@ from pipeline.explain.cases import Leeway, Notified, ObservedReceipt
 from pipeline.explain.evidence import Evidence
 from pipeline.explain.explanation import Explanation, NotificationAnswer, ReceiptAnswer, lives_of
 from pipeline.explain.in_force import RuleSpan, rule_spans
-from pipeline.explain.judgement import DecisionVerdict, judge_envelope, judge_notification
+from pipeline.explain.judgement import RIGHT, DecisionVerdict, judge_envelope, judge_notification
 from pipeline.explain.known import Known
 from pipeline.explain.trail import Trail, follow_envelope, follow_receipt, follow_subscriptions, observations
 from pipeline.findings import REPAIRABLE
@@ -118,8 +118,29 @@ def _answer(
         pending=list(lookup.pending(request.arrived)),
         absent=lookup.absent(request.period),
         receipts=shown,
-        notes=list(_notes(lookup, receipts, shown)),
+        notes=list(_notes(receipts, shown)),
+        doubts=list(_doubts(lookup, request, what, seen, receipts)),
     )
+
+
+def _doubts(
+    lookup: Lookup,
+    request: ExplainRequest,
+    what: str | None,
+    seen: Sequence[ObservedReceipt],
+    receipts: Sequence[ReceiptAnswer],
+) -> Iterator[str]:
+    """Of an envelope that all have got who wanted it, what was lost long before or after says nothing."""
+    times = [at for one in seen for at in (one.observed_at, one.last_at)]
+    if not times:
+        return lookup.doubts(request.arrived)
+    near = Period(min(times) - HOUR_MS, min(max(times) + HOUR_MS, request.arrived.end))
+    verdicts = [verdict for one in receipts for verdict in (one.verdict, *(each.verdict for each in one.notifications))]
+    right = all(verdict.found == RIGHT for verdict in verdicts)
+    is_whole = right and all(one.notifications for one in receipts)
+    if what in {"envelope", "receipt"} and is_whole:
+        return lookup.doubts(Period(near.start, max(times) + 1))
+    return lookup.doubts(request.arrived, None if right else near)
 
 
 def _receipt_answer(seen: ObservedReceipt, evidence: Evidence, request: ExplainRequest) -> ReceiptAnswer:
@@ -152,13 +173,9 @@ def gather(known: Known, seen: Sequence[ObservedReceipt], trail: Trail, rules: S
     )
 
 
-def _notes(lookup: Lookup, receipts: Sequence[ReceiptAnswer], shown: Sequence[ReceiptAnswer]) -> Iterator[str]:
+def _notes(receipts: Sequence[ReceiptAnswer], shown: Sequence[ReceiptAnswer]) -> Iterator[str]:
     counts = Counter(each.verdict.found for one in receipts for each in one.notifications)
     if counts:
         yield ", ".join(f"{count:,} {found}" for found, count in counts.most_common()) + " in all."
     if len(shown) < len(receipts):
         yield f"{len(receipts) - len(shown):,} more envelopes are not shown: --show has more."
-    if lookup.unreadable:
-        yield f"{lookup.unreadable} lines could not be read."
-    for path in lookup.damaged:
-        yield f"{path} is damaged: only its beginning could be read."

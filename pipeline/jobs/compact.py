@@ -5,11 +5,12 @@ import argparse
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from pipeline.columns import UNREADABLE
 from pipeline.compact import compact
 from pipeline.counters import ASKED, records_by_hour
 from pipeline.due import first_uncompacted
 from pipeline.jobs.shared import log, strict
-from pipeline.lake import DIFFERENCES, UNREADABLE, EventLake
+from pipeline.lake import DIFFERENCES, EventLake
 from pipeline.period import DAY_MS, Period
 from pipeline.report_files import REPORTS
 from pipeline.schemas import EventKind
@@ -30,7 +31,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
         log(f"damaged, and left out: {path}")
     removed = vacuum(lake.root, SWEPT, wanted.now)
     log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
-    return strict(wanted, {"lines can't be read": compacted.unreadable, "files are damaged": len(compacted.damaged)})
+    return strict(wanted, {"lines can't be read": compacted.unreadable, "files are damaged": compacted.damaged})
 
 
 def _counted(wanted: argparse.Namespace) -> dict[str, int] | None:

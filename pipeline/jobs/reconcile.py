@@ -32,7 +32,7 @@ def _run(lake: EventLake, wanted: argparse.Namespace) -> int:
     log(f"written to {lake.path(differences_name(wanted.period))}")
     if incomplete:
         log("all of this is provisional: the lake has not all of the period")
-    _print(wanted.period, counts | {UNJUDGED: secret.total(), INCOMPLETE: incomplete})
+    _print(wanted.period, counts | {UNJUDGED: secret.total(), INCOMPLETE: len(incomplete)})
     return strict(wanted, {"differences": sum(counts.values()), "hours can't be judged": incomplete})
 
 

@@ -33,7 +33,10 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
         write_page(lake.root, wanted.period, made, html, judged)
     log(f"tables in {lake.path(report_name(wanted.period))}")
     log(f"page   in {wanted.page or lake.path(page_path(wanted.period))}")
-    return strict(wanted, {"hours can't be judged": sum(bool(row["problem"]) for row in rows["hours"])})
+    return strict(
+        wanted,
+        {"hours can't be judged": [f"{row['hour']}: {row['problem']}" for row in rows["hours"] if row["problem"]]},
+    )
 
 
 def _about(lake: EventLake, wanted: argparse.Namespace, tables: Tables) -> About:

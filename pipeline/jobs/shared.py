@@ -2,14 +2,17 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
-from pipeline.completeness import incomplete_hours
+from pipeline.completeness import IncompleteHour, incomplete_hours
 from pipeline.lake import EventLake
 from pipeline.period import HOUR_MS, hour_runs
 from pipeline.reconcile import Findings, reconcile
 from pipeline.terms import Terms
+
+NAMED = 3
+"""So many of what a strict run has found stand in its last line; all are logged before."""
 
 
 def log(line: str) -> None:
@@ -29,22 +32,29 @@ def every_thousand(done: str) -> Callable[[int], None]:
     return report
 
 
-def strict(wanted: argparse.Namespace, found: Mapping[str, int]) -> int:
-    """1 if `--strict` is given and something was found, which is kept for the last line."""
-    why = ", ".join(f"{count:,} {what}" for what, count in found.items() if count)
+def strict(wanted: argparse.Namespace, found: Mapping[str, int | Sequence[object]]) -> int:
+    """1 if `--strict` is given and something was found, which is kept for the last line: how much, or the first of it."""
+    why = ", ".join(_found(what, some) for what, some in found.items() if some)
     if not wanted.strict or not why:
         return 0
     wanted.why.append(f"{wanted.period}: {why}")
     return 1
 
 
-def name_incomplete(lake: EventLake, wanted: argparse.Namespace) -> int:
-    """How many hours can't be judged; all are named."""
+def _found(what: str, some: int | Sequence[object]) -> str:
+    if isinstance(some, int):
+        return f"{some:,} {what}"
+    more = "; …" if len(some) > NAMED else ""
+    return f"{len(some):,} {what} ({'; '.join(map(str, some[:NAMED]))}{more})"
+
+
+def name_incomplete(lake: EventLake, wanted: argparse.Namespace) -> Sequence[IncompleteHour]:
+    """The hours that can't be judged; all are logged."""
     hours = incomplete_hours(lake.view, wanted.period, wanted.now, provisional=wanted.provisional)
     for reason, some in groupby(hours, lambda each: each.reason):
         for run in hour_runs(each.hour for each in some):
             log(f"incomplete: {run}: {reason}")
-    return len(hours)
+    return hours
 
 
 def reconciled(lake: EventLake, wanted: argparse.Namespace) -> Findings:

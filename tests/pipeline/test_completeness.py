@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pipeline.columns import UNREADABLE
 from pipeline.commits import (
     DataFile,
     LakeView,
@@ -21,9 +22,11 @@ from pipeline.commits import (
 from pipeline.completeness import incomplete_hours
 from pipeline.due import CATCH_UP_DAYS, due_days
 from pipeline.generator.plan import Plan
-from pipeline.lake import UNREADABLE, EventLake, differences_name
+from pipeline.lake import EventLake, differences_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 from pipeline.report_files import report_name, write_page, write_tables
+from pipeline.snapshots import day_of, snapshot_name
+from pipeline.state import STATES
 
 AT = 1_790_000_000_000 // DAY_MS * DAY_MS
 PERIOD = Period(AT, AT + 2 * HOUR_MS)
@@ -162,6 +165,8 @@ def test_the_hour_in_which_the_last_lines_arrive_has_to_be_there(lake: Path) -> 
 def test_the_hour_in_which_firehose_may_have_begun_the_first_file_has_to_be_there(lake: Path) -> None:
     (lake / manifest_path(BEFORE)).unlink()
     assert reasons(lake).keys() == {BEFORE}
+    (lake / RAW_FILE.format(*BEFORE.split("/"))).unlink()
+    assert reasons(lake).keys() == {BEFORE}
     assert reasons(lake, Period(AT + HOUR_MS, AT + 2 * HOUR_MS)) == {}
 
 
@@ -173,6 +178,28 @@ def test_a_quiet_hour_is_complete_once_a_counter_says_that_nothing_came(lake: Pa
     lose_all(lake)
     change(lake, SECOND, counted=0)
     assert reasons(lake) == {}
+
+
+def test_lines_of_days_before_that_nobody_has_compacted_or_can_read_may_say_what_was_in_force(lake: Path) -> None:
+    early, unread, compacted = (hour_path(AT - number * DAY_MS) for number in (9, 5, 7))
+    arrive(lake, early)
+    complete(lake, compacted)
+    complete(lake, unread)
+    unreadable = DataFile("unreadable/none", 3, 0, "")
+    change(lake, unread, kinds={UNREADABLE: (unreadable,)})
+    assert reasons(lake) == {
+        early: f"1 files are not compacted, and may say what was in force, such as {RAW_FILE.format(*early.split('/'))}",
+        unread: "3 lines can't be read, and may say what was in force",
+    }
+
+
+def test_what_lies_before_the_last_snapshots_says_nothing_more_unless_it_came_late(lake: Path) -> None:
+    for kind in STATES:
+        update(str(lake), snapshot_name(kind, day_of(AT - 2 * DAY_MS)), lambda known: known)
+    arrive(lake, hour_path(AT - 5 * DAY_MS))
+    assert reasons(lake) == {}
+    arrive(lake, late := hour_path(AT - 2 * DAY_MS))
+    assert list(reasons(lake)) == [late]
 
 
 def test_an_hour_under_way_can_be_judged_provisionally_and_no_other_flaw(lake: Path) -> None:

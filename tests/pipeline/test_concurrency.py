@@ -15,12 +15,14 @@ from pipeline import arguments, replay
 from pipeline.cli import JOBS
 from pipeline.commits import CommitConflict, LakeView, Manifest, read_manifest, update
 from pipeline.compact import MOST_ROUNDS, Compacted, compact
+from pipeline.erase.run import erase
 from pipeline.generator.day import answers
 from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake, Written
 from pipeline.period import HOUR_MS, Period, hour_path, instant_text
 from pipeline.schemas import EventKind
 from tests.pipeline.conftest import DAY, NOW, START, copied
+from tests.pipeline.small_lake import CLIENT, OTHER, TABLET, SmallLake, Way
 from tests.pipeline.test_lake import ARRIVED, EVENTS, arrive, lines_of
 
 EVERYTHING = Period(START - 3 * DAY, NOW)
@@ -161,3 +163,24 @@ def test_a_replay_that_another_one_overtakes_plans_nothing(
     planned = lake.plans(since=0).groupBy("receipt", "subscription_id").count()
     assert planned.count() > 0
     assert planned.where(F.col("count") > 1).count() == 0
+
+
+def test_what_a_compact_has_written_that_an_erasure_overtakes_is_not_left_behind(lake: EventLake) -> None:
+    """It read the client's lines before they were removed, and comes to its commit after that."""
+    small = SmallLake(lake.root)
+    way = Way()
+    small.stream(*way.delivered(), way.notification(to=TABLET, client=OTHER))
+
+    class Overtaken(EventLake):
+        overtaken = False
+
+        def write_files(self, kind: str, rows: DataFrame) -> Written:
+            if not Overtaken.overtaken:
+                Overtaken.overtaken = True
+                erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
+            return super().write_files(kind, rows)
+
+    compact(Overtaken(lake.spark, lake.root), ARRIVED)
+    assert lake.read(EventKind.NOTIFICATION).select("client_id").collect() == [(bytearray(OTHER),)]
+    assert lake.read(EventKind.OBSERVED).count() == 1
+    assert [path for path, content in small.texts() if CLIENT in content or CLIENT.hex().encode() in content] == []

@@ -1,14 +1,20 @@
 """What of a lake can't be read ends the job that needs it: it is never taken for what isn't there."""
 
+import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
+from zlib import compressobj
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 
+from clarion.decisions import PushDecision
+from clarion.deliveries import DeliveryRecord, pack
 from pipeline.__main__ import main
 from pipeline.commits import (
     DamagedManifest,
@@ -16,9 +22,11 @@ from pipeline.commits import (
     Manifest,
     commit,
     data_files,
+    data_folder,
     manifest_path,
     read_manifest,
     update,
+    write_parquet,
 )
 from pipeline.completeness import incomplete_hours
 from pipeline.due import is_judged
@@ -28,7 +36,7 @@ from pipeline.lake import differences_name
 from pipeline.lookup import Lookup
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 from pipeline.vacuum import KEPT_MS, vacuum
-from tests.pipeline.small_lake import CLIENT, START, SmallLake, Way, ruled, subscribed
+from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, SmallLake, Way, ruled, subscribed
 
 HOUR = hour_path(START)
 PERIOD = Period(START, START + HOUR_MS)
@@ -160,3 +168,64 @@ def test_a_journal_that_cannot_be_read_ends_every_erasure(lake: SmallLake) -> No
 def test_the_command_shows_where_the_lake_is_damaged(damaged: SmallLake) -> None:
     with pytest.raises(DamagedManifest, match=HOUR.partition("/")[0]):
         main(["explain", str(UUID(int=5)), "--lake", damaged.root, "--to", "2026-12-01"])
+
+
+def test_an_erasure_names_files_of_the_stream_that_were_cut_or_are_bombs_and_removes_all_else(lake: SmallLake) -> None:
+    cut_file = lake.stream(*Way(START, 2).delivered())
+    place_of = Path(lake.root) / cut_file
+    place_of.write_bytes(place_of.read_bytes()[:-9])
+    bomb = Path(lake.root) / "reports" / "old" / "page.html"
+    bomb.parent.mkdir(parents=True)
+    packed = compressobj(wbits=31)
+    bomb.write_bytes(b"".join(packed.compress(bytes(1 << 20)) for _ in range(1 << 10)) + packed.flush())
+    odd = Path(lake.root) / "deliveries" / "odd"
+    odd.parent.mkdir()
+    odd.write_bytes(b"x" + pack([DeliveryRecord(PHONE, START, PushDecision.DELIVERED)]))
+    erased = erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
+    assert [each.partition(": ")[0] for each in erased.left] == ["deliveries/odd", cut_file, "reports/old/page.html"]
+    assert "unpacks to more than" in erased.left[-1]
+    assert (erased.removed["notification"], erased.removed["push"]) == (1, 1)
+    assert main(["erase", CLIENT.hex(), "--lake", lake.root]) == 1
+
+
+DEEP = "[" * 200_000
+
+
+@pytest.mark.parametrize(
+    ("line", "goes"),
+    [
+        (f'{{"event":[],"client_id":"{CLIENT.hex()}"}}', True),
+        (f'{{"event":"push","client_id":["{CLIENT.hex()}"]}}', True),
+        (f'{{"event":"push","client_id":"{CLIENT.hex()}","deep":{DEEP}', True),
+        (
+            f'{{"event":"notification","network":"unknown","client_id":"{OTHER.hex()}","sender":"{CLIENT.hex()}"}}',
+            False,
+        ),
+    ],
+    ids=["a list for a word", "a list for an id", "too deep", "another one's, as its sender"],
+)
+def test_of_lines_that_no_job_can_read_the_clients_go_and_the_others_stay(
+    lake: SmallLake, line: str, *, goes: bool
+) -> None:
+    stream = Path(lake.root) / lake.stream(subscribed(), at=START + HOUR_MS)
+    stream.write_bytes(gzip.compress(f"{line}\n".encode()))
+    table = pa.RecordBatch.from_pylist([{"value": line}])
+    hour = hour_path(START + 2 * HOUR_MS)
+    file = write_parquet(lake.root, data_folder("unreadable", hour, "made"), [table])
+    update(lake.root, hour, lambda known: replace(known, kinds={"unreadable": (file,)}))
+    erased = erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
+    assert erased.left == ()
+    assert gzip.decompress(stream.read_bytes()) == (b"" if goes else f"{line}\n".encode())
+    after = read_manifest(lake.root, hour)
+    assert after
+    assert after.lines == (0 if goes else 1)
+
+
+def test_a_file_that_nobody_has_committed_yet_under_a_name_loses_the_clients_rows_and_keeps_the_others(
+    lake: SmallLake,
+) -> None:
+    """Whoever wrote it may be about to commit it."""
+    rows = pa.RecordBatch.from_pylist([{"client_id": CLIENT}, {"client_id": OTHER}])
+    file = write_parquet(lake.root, data_folder("snapshots", "snapshots/subscription/day=2026-09-20", "made"), [rows])
+    erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
+    assert pq.read_table(Path(lake.root) / file.path).to_pylist() == [{"client_id": OTHER}]

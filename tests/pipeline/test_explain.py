@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -13,7 +15,7 @@ from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecisi
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, RuleRef, RulesChanged
 from clarion.networks import XMTP, network
 from pipeline.__main__ import main
-from pipeline.commits import Manifest, commit, new_commit, write_parquet
+from pipeline.commits import DataFile, Manifest, commit, new_commit, update, write_parquet
 from pipeline.explain import request
 from pipeline.explain.explanation import Explanation
 from pipeline.explain.request import ExplainRequest, explain
@@ -406,3 +408,66 @@ def test_a_subscriptions_envelopes_are_those_that_were_observed_in_the_time(lake
     answer = explain(Lookup(lake.root), ExplainRequest(PHONE, Period(START, START + HOUR_MS)))
     assert [one.receipt for one in answer.receipts] == [str(last.receipt)]
     assert founds(answer) == [["right"]]
+
+
+def asked_for(lake: SmallLake, way: Way) -> list[str]:
+    return ["explain", str(way.receipt), "--lake", lake.root, "--to", instant_text(START + DAY_MS)]
+
+
+def test_an_answer_is_sure_where_all_went_right_in_hours_that_are_there(lake: SmallLake) -> None:
+    way = Way()
+    lake.commit(*way.delivered())
+    lake.commit(subscribed(TABLET, OTHER), at=START + 4 * HOUR_MS)
+    assert main(asked_for(lake, way)) == 0
+
+
+def test_what_seems_to_be_missing_beside_a_lost_hour_is_not_sure(
+    lake: SmallLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its push may be in the hour that is lost, whether anything came after that or not."""
+    way = Way(START + HOUR_MS - 1_000)
+    lake.commit(way.observed(), way.envelope(), way.notification(), at=START)
+    assert main(asked_for(lake, way)) == 3
+    said = capsys.readouterr().out
+    assert "This answer is not sure, for not all of the lake could be read:" in said
+    assert f"1 hours are lost: {hour_path(START + HOUR_MS)}." in said
+
+
+def lose_a_record(lake: SmallLake) -> str:
+    update(lake.root, hour_path(START), lambda known: replace(known, counted=9))
+    return "4 lines of {hour} have arrived, of 9 records at least"
+
+
+def read_less(lake: SmallLake) -> str:
+    unreadable = DataFile("unreadable/none", 2, 0, "")
+    update(
+        lake.root, hour_path(START), lambda known: replace(known, kinds={**known.kinds, "unreadable": (unreadable,)})
+    )
+    return "2 lines of {hour} can't be read"
+
+
+def cut_a_file(lake: SmallLake) -> str:
+    path = lake.stream(Way(number=9).observed(), at=START)
+    target = Path(lake.root) / path
+    target.write_bytes(target.read_bytes()[:-9])
+    return f"{path} is damaged"
+
+
+@pytest.mark.parametrize("damage", [lose_a_record, read_less, cut_a_file])
+def test_beside_what_can_not_be_read_no_answer_is_sure_and_says_why(
+    lake: SmallLake, damage: Callable[[SmallLake], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    way = Way()
+    lake.commit(*way.delivered())
+    why = damage(lake).format(hour=hour_path(START))
+    assert main([*asked_for(lake, way), "--json"]) == 3
+    assert any(doubt.startswith(why) for doubt in json.loads(capsys.readouterr().out)["doubts"])
+
+
+def test_beside_a_lost_hour_no_answer_about_a_client_is_sure(lake: SmallLake) -> None:
+    way = Way(START + HOUR_MS)
+    lake.commit(*way.delivered())
+    asked = ["explain", "--client", CLIENT.hex(), "--lake", lake.root, "--to", instant_text(START + DAY_MS)]
+    assert main(asked) == 3
+    lake.commit(subscribed(TABLET, OTHER, at=START))
+    assert main(asked) == 0

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.lookup import array_of
-from pipeline.period import DAY_MS, instant_text
-from tests.pipeline.small_lake import CLIENT, PHONE, START, SmallLake, Way, ruled, subscribed
+from pipeline.period import DAY_MS, HOUR_MS, instant_text
+from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, subscribed
 
 HEAVY = ("pyspark", "pandas", "boto3", "jinja2", "pygal")
 CODE = (
@@ -27,6 +27,7 @@ def test_of_a_lake_on_a_disk_it_answers_without_anything_heavy(
     lake.commit(subscribed(), ruled(way.key))
     lake.commit(*way.delivered())
     lake.stream(Way(START + 1, 2).observed())
+    lake.commit(subscribed(TABLET, OTHER, at=START + HOUR_MS))
     ids = {
         "receipt": [str(way.receipt)], "envelope": [way.envelope_id.hex()], "subscription": [str(PHONE)],
         "client": ["--client", CLIENT.hex()],

@@ -196,3 +196,32 @@ def test_an_hour_with_a_line_that_can_not_be_read_is_not_healthy(
     compact(lake, Period(START - HOUR_MS, START + DAY_MS))
     assert strict(lake) == 1
     assert f"incomplete: {LOST}: 1 lines can't be read" in capsys.readouterr().err
+
+
+def test_an_hour_with_rules_that_was_never_compacted_is_named_where_it_makes_what_was_right_unexpected(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, small, way = observed_after_midnight(spark, tmp_path)
+    small.stream(*way.delivered(), at=START)
+    arrive(lake.root, range(-1, 2))
+    compact(lake, Period(START - HOUR_MS, START + DAY_MS), START + DAY_MS)
+    assert strict(lake) == 1
+    said = capsys.readouterr()
+    assert json.loads(said.out)["unexpected"] == 1
+    assert f"incomplete: {hour_path(START - 5 * HOUR_MS)}: 1 files are not compacted" in said.err
+    assert "all of this is provisional" in said.err
+    compact(lake, Period(START - DAY_MS, START + DAY_MS), START + DAY_MS)
+    assert strict(lake) == 0
+
+
+def test_a_strict_run_says_in_its_last_line_which_file_is_damaged(spark: SparkSession, tmp_path: Path) -> None:
+    small = SmallLake(tmp_path)
+    path = small.stream(Way(START).observed())
+    (tmp_path / path).write_bytes((tmp_path / path).read_bytes()[:-9])
+    lake = EventLake(spark, small.root)
+    for job, found in (("compact", "1 files are damaged"), ("reconcile", "hours can't be judged")):
+        wanted = arguments.parse([job, "--strict", "--lake", lake.root, *ASKED, *NOW])
+        assert JOBS[job](lake, wanted) == 1
+        [why] = wanted.why
+        assert found in why
+        assert path in why

@@ -20,10 +20,11 @@ from clarion.events import (
     RulesChanged,
     SubscriptionChanged,
 )
+from pipeline.columns import UNREADABLE
 from pipeline.compact import MOST_LONG, compact
 from pipeline.completeness import incomplete_hours
 from pipeline.files import filesystem
-from pipeline.lake import UNREADABLE, EventLake
+from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 from pipeline.raw import RAW
 from pipeline.schemas import SCHEMAS, EventKind

@@ -24,7 +24,7 @@ from pipeline.report_files import write_page, write_tables
 from pipeline.schemas import EventKind
 from pipeline.snapshots import CLAIMS, day_of, read_snapshot, snapshot_days
 from tests.pipeline.conftest import copied
-from tests.pipeline.small_lake import write_rows
+from tests.pipeline.small_lake import SmallLake, Way, write_rows
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
 TODAY = day_of(START)
@@ -128,6 +128,16 @@ def test_a_day_is_judged_again_if_a_rule_of_then_becomes_known(again: EventLake,
     lake = copied(again, tmp_path)
     rule = (START + HOUR_MS, STATEMENTS, "added", "s", 1, 1, [(b"key", None, None)])
     write_rows(lake, EventKind.RULES, [rule], lambda _: LATER + HOUR_MS)
+    assert changed_days(lake, day_of(LATER - DAY_MS), LATER + 2 * HOUR_MS) == [TODAY]
+
+
+def test_a_day_is_judged_again_if_something_becomes_known_that_was_queued_and_never_tried(
+    again: EventLake, tmp_path: Path
+) -> None:
+    """Of an envelope that nobody wanted no difference says anything, and its bytes came in time."""
+    lake, way = copied(again, tmp_path), Way(START + HOUR_MS)
+    SmallLake(lake.root).commit(way.notification(), at=LATER + HOUR_MS)
+    lake.view.refresh()
     assert changed_days(lake, day_of(LATER - DAY_MS), LATER + 2 * HOUR_MS) == [TODAY]
 
 

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from clarion.events import EnvelopeDecided, EnvelopeObserved, PushTried
+from pipeline.explain.request import ExplainRequest, explain
 from pipeline.lookup import Lookup
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from tests.pipeline.small_lake import PHONE, START, SmallLake, Way
@@ -80,3 +81,11 @@ def test_lines_that_nobody_can_read_are_counted_if_they_hold_what_is_looked_for(
     lookup = Lookup(lake.root)
     assert lookup.find(PushTried, "receipt", {push.receipt}, AROUND) == []
     assert lookup.unreadable == 1
+
+
+def test_a_line_of_a_network_that_nobody_knows_is_unreadable_and_ends_nothing(lake: SmallLake) -> None:
+    way = Way(number=77)
+    lake.stream(*(event.model_copy(update={"network": "unknown"}) for event in way.delivered()))
+    lookup = Lookup(lake.root)
+    assert explain(lookup, ExplainRequest(way.receipt, AROUND)).receipts == []
+    assert lookup.unreadable > 0

@@ -9,6 +9,7 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from clarion.events import PushTried
+from pipeline.columns import UNREADABLE
 from pipeline.commits import (
     DataFile,
     Manifest,
@@ -20,7 +21,7 @@ from pipeline.commits import (
     write_parquet,
 )
 from pipeline.compact import compact
-from pipeline.lake import UNREADABLE, EventLake, Written
+from pipeline.lake import EventLake, Written
 from pipeline.lookup import Lookup
 from pipeline.merge import MOST, SMALL_BYTES, crowded, merge_small_files
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path

@@ -51,10 +51,13 @@ def test_envelopes_are_verified_and_limits_replayed_once(shape: Counter[str]) ->
 
 
 def test_kinds_are_read_no_more_often(shape: Counter[str]) -> None:
-    """For sums, a few columns of each; then what is in doubt; and of a day with a flood, what its clients got."""
-    assert shape["FileSourceScanExec"] <= 15
+    """For sums, a few columns of each; then what is in doubt; and of a day with a flood, what its clients got.
+
+    Two are of receipts alone: whether what was decided without a trace of its envelope has one on another day.
+    """
+    assert shape["FileSourceScanExec"] <= 17
 
 
 def test_rows_are_moved_no_more_often(shape: Counter[str]) -> None:
     """Most of them are those few that are compared."""
-    assert shape["ShuffleExchangeExec"] <= 44
+    assert shape["ShuffleExchangeExec"] <= 48

@@ -1,6 +1,9 @@
 """The stream's files: which have arrived, and their lines as they are read."""
 
 import gzip
+import os
+import subprocess
+import sys
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -150,3 +153,55 @@ def test_other_folders_and_hidden_files_are_none_of_the_streams(tmp_path: Path) 
 def test_the_hour_of_a_file_is_in_its_path() -> None:
     assert arrival_hour(PATH) == HOUR
     assert arrival_hour("events/day=2027-01-01/hour=00/deeper/file.gz") == "2027-01-01/00"
+
+
+def test_of_a_compressed_file_that_is_empty_something_is_missing(tmp_path: Path) -> None:
+    put(tmp_path, f"{PATH}.gz", b"")
+    [row] = read(tmp_path, f"{PATH}.gz")
+    assert (row["path"], row["digest"]) == (f"{PATH}.gz", None)
+
+
+def bomb(line: bytes) -> bytes:
+    """About a megabyte or two that unpack to 1 GiB of the same line."""
+    packed, some = BytesIO(), line * ((1 << 20) // len(line))
+    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6) as stream:
+        for _ in range(1 << 10):
+            stream.write(some)
+    return packed.getvalue()
+
+
+READ_A_BOMB = """
+import resource, sys
+import pyarrow as pa
+from clarion.events import PushTried
+from pipeline.lookup import Lookup
+from pipeline.period import EVER
+from pipeline.raw import line_batches
+root, path = sys.argv[1:]
+def most(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+before = most()
+[batch] = line_batches([pa.RecordBatch.from_pydict({"path": [f"{root}/{path}"]})], root)
+[row] = batch.to_pylist()
+assert (row["path"], row["digest"]) == (path, None), row
+lookup = Lookup(root)
+assert lookup.find(PushTried, "receipt", {b"none"}, EVER) == []
+assert lookup.damaged == [path], lookup
+print(most() - before)
+"""
+
+
+@pytest.mark.parametrize(
+    "line", [b"\0" * 1024, b'{"event":"push"}\n', b"\n"], ids=["one long line", "lines", "empty lines"]
+)
+def test_a_gzip_bomb_is_damaged_and_no_more_of_it_is_ever_in_memory_than_of_any_file(
+    tmp_path: Path, line: bytes
+) -> None:
+    path = f"{PATH}.gz"
+    content = bomb(line)
+    assert len(content) < 4 << 20
+    put(tmp_path, path, content)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    given = [sys.executable, "-c", READ_A_BOMB, str(tmp_path), path]
+    done = subprocess.run(given, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 100

@@ -91,7 +91,12 @@ def find(size: int, subscription_id: UUID, limit: int, read: Callable[[int, int]
 
 
 def without(content: bytes, subscriptions: Collection[UUID]) -> tuple[bytes, int]:
-    """An object without the records of these subscriptions, and how many it had of them."""
+    """An object without the records of these subscriptions, and how many it had of them.
+
+    Raises `ValueError` of what is no whole number of records: nobody knows where those of a subscription begin.
+    """
+    if len(content) % _RECORD.size:
+        raise ValueError(f"has {len(content)} bytes, which is no whole number of records")
     ids = {each.bytes for each in subscriptions}
     records = [content[start : start + _RECORD.size] for start in range(0, len(content), _RECORD.size)]
     kept = [record for record in records if record[:_ID_BYTES] not in ids]
