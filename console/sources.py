@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
 ON, OFF = "Enabled", "Disabled"
+_NOT_FEEDING = {OFF, "Disabling"}
 POLL_SECONDS = 2.0
 PATIENCE_SECONDS = 180.0
 """Lambda takes up to a minute or so."""
@@ -31,7 +32,7 @@ class Source:
 
     @property
     def on(self) -> bool:
-        return any(state not in {OFF, "Disabling"} for state in self._states.values())
+        return not _NOT_FEEDING.issuperset(self._states.values())
 
     def switch(self, shown: Progress, *, on: bool, poll: float = POLL_SECONDS) -> None:
         """Also wait until it is so."""
@@ -51,3 +52,10 @@ class Source:
                 raise Trouble(f"the event source is still {now!r} after {PATIENCE_SECONDS:.0f} s; see `clarion status`")
             shown.at(f"the event source is {now!r}")
             time.sleep(poll)
+
+
+def fed(lambda_: "LambdaClient") -> set[str]:
+    """The account's functions that get messages, by one listing instead of one for each queue."""
+    pages = lambda_.get_paginator("list_event_source_mappings").paginate()
+    mappings = (mapping for page in pages for mapping in page["EventSourceMappings"])
+    return {mapping["FunctionArn"].split(":")[6] for mapping in mappings if mapping["State"] not in _NOT_FEEDING}

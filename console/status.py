@@ -19,7 +19,7 @@ from console.deployment import Deployment, Queue
 from console.depths import depth
 from console.measures import DECISIONS, FUNNEL, Measures, measure
 from console.output import UNKNOWN, Report, ago, clock, progress, table
-from console.sources import Source
+from console.sources import fed
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -179,6 +179,7 @@ def look(here: Deployment, minutes: int) -> Status:
 def status_of(here: Deployment, minutes: int, clients: Clients) -> Status:
     tables.bind(here.prefix)
     measures = measure(clients.cloudwatch, here, minutes)
+    fed_functions = fed(clients.lambda_)
     return Status(
         stage=here.stage,
         account=here.account,
@@ -187,19 +188,21 @@ def status_of(here: Deployment, minutes: int, clients: Clients) -> Status:
         minutes=minutes,
         measures=measures,
         tasks=sorted(_tasks(), key=lambda task: task.name),
-        queues=[_queued(clients, queue, measures) for queue in here.queues],
+        queues=[
+            _queued(clients.sqs, queue, measures, muted=queue.function not in fed_functions) for queue in here.queues
+        ],
         alarms=sorted(_alarms(clients.cloudwatch, here), key=lambda alarm: alarm.since),
     )
 
 
-def _queued(clients: Clients, queue: Queue, measures: Measures) -> Queued:
+def _queued(sqs: "SQSClient", queue: Queue, measures: Measures, *, muted: bool) -> Queued:
     return Queued(
         name=queue.name,
-        **depth(clients.sqs, queue.url)._asdict(),
-        held=depth(clients.sqs, queue.held_url).total if queue.held_url else None,
+        **depth(sqs, queue.url)._asdict(),
+        held=depth(sqs, queue.held_url).total if queue.held_url else None,
         oldest_seconds=measures.ages.get(queue.name),
-        dead=depth(clients.sqs, queue.dead_url).total,
-        muted=not Source(clients.lambda_, queue).on,
+        dead=depth(sqs, queue.dead_url).total,
+        muted=muted,
     )
 
 

@@ -20,6 +20,7 @@ from local.live.troubles import Switches
 from local.provider import Journal
 from local.system import System
 
+_WHERE = "emulated on this machine"
 _PHONES_S, _CONTROLS_S = 0.2, 0.5
 _PHONE_EVENTS_KEPT = 200
 _FIRST_PUSH_S = 60.0
@@ -46,7 +47,7 @@ class LivePage:
             Reading("controls", _CONTROLS_S, self._controls),
         ]
         actions = {"send": self._send, "switch": self._switch}
-        return replace(common, about={**common.about, "local": True}, readings=readings, actions=actions)
+        return replace(common, about={**common.about, "local": True, "where": _WHERE}, readings=readings, actions=actions)
 
     async def end(self) -> None:
         await self._switches.end()

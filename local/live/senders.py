@@ -26,6 +26,7 @@ from local.zulip_story import self_hosted
 ALICE = "Alice, on the page"
 CHAT, CALLS = topic_of("the page's chat"), topic_of("the page's calls")
 GREETING = b"Hello, this is Alice"
+_STORE = "By Polkadot's statement store"
 LONGEST = 500
 """Characters of a text to send."""
 MOST_WAITING = 100
@@ -90,9 +91,12 @@ type Play = Callable[[System, Phones, Texts], Awaitable[None]]
 
 @dataclass(frozen=True)
 class PageSender:
+    """`way` says by which network, and to whom."""
+
     name: str
     network: str
     title: str
+    way: str
     button: str
     play: Play
     texts: Texts = field(default_factory=Texts)
@@ -102,6 +106,7 @@ class PageSender:
             "name": self.name,
             "network": self.network,
             "title": self.title,
+            "way": self.way,
             "button": self.button,
             "ready": self.texts.ready,
             "failure": self.texts.failure,
@@ -109,13 +114,17 @@ class PageSender:
 
 
 def senders() -> list[PageSender]:
+    friends, robot = "Bob's iPhone, Carol's Android phone and Carol's browser", "Alix's iPhone and her robot's webhook"
     return [
-        PageSender("message", STATEMENTS, "Alice writes to friends", "Send", _statements),
-        PageSender("call", STATEMENTS, "Alice calls Bob", "Call", _calls),
-        PageSender("xmtp", XMTP, "Bo writes to the group", "Send", _xmtp),
-        PageSender("zulip", ZULIP, "A colleague writes (Zulip)", "Send", _zulip),
-        PageSender("walletconnect", WALLETCONNECT, "A dapp notifies a wallet", "Notify", _walletconnect),
-        PageSender("simplex", SIMPLEX, "A contact writes (SimpleX)", "Send", _simplex),
+        PageSender("message", STATEMENTS, "Alice writes to friends", f"{_STORE}, to {friends}", "Send", _statements),
+        PageSender("call", STATEMENTS, "Alice calls Bob", f"{_STORE}, to Bob's iPhone, which rings", "Call", _calls),
+        PageSender("xmtp", XMTP, "Bo writes to the group", f"By XMTP, to {robot}", "Send", _xmtp),
+        PageSender("zulip", ZULIP, "A colleague writes", "By a Zulip server, to Zulip on an iPhone", "Send", _zulip),
+        PageSender(
+            *("walletconnect", WALLETCONNECT, "A dapp notifies a wallet", "By WalletConnect, to a wallet on an iPhone"),
+            *("Notify", _walletconnect),
+        ),
+        PageSender("simplex", SIMPLEX, "A contact writes to Erin", "By SimpleX, to Erin's iPhone", "Send", _simplex),
     ]
 
 

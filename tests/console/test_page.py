@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, override
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.model import OperationModel
@@ -21,12 +22,13 @@ from console.faults import Trouble
 from console.lake import LONGEST_LINE, File, Lake
 from console.page import command, lake_tail
 from console.page.app import HOST
-from console.page.deployed import REMOTE, DeployedPage
+from console.page.deployed import REMOTE, DeployedPage, Intervals
 from console.page.items import RecentItems, Station
-from console.page.lake_tail import LakeTail
+from console.page.lake_tail import LATEST, LakeTail
+from console.page.server import serving
 from tests.console.account import Account
 from tests.console.test_status import measure
-from tests.page.listening import first_events
+from tests.page.listening import PATIENCE_S, first_events
 from tests.page.made_up import trail
 
 ROOT = Path(__file__).parents[2]
@@ -227,16 +229,40 @@ async def test_a_day_of_the_page_costs_what_its_document_says(page: DeployedPage
 
     clients = status.Clients.made()
     page.__dict__["_clients"] = clients
-    for client in (clients.cloudwatch, clients.sqs):
+    for client in (clients.cloudwatch, clients.sqs, clients.lambda_):
         client.meta.events.register("provide-client-params", count)
     await page.read_status()
     await page.read_history()
 
+    assert asked["lambda"] == 1
     looks, listings = 86_400 / REMOTE.status, 2 * 86_400 / REMOTE.lake
     dollars = looks * (asked["cloudwatch"] * 0.01 / 1000 + asked["sqs"] * 0.4 / 1e6) + listings * 0.005 / 1000
     said = re.search(r"costs some (\d+) cents a day", (ROOT / "docs" / "page.md").read_text())
     assert said
     assert 100 * dollars == pytest.approx(int(said[1]), rel=0.1)
+
+
+async def test_while_nobody_looks_aws_is_asked_for_nothing(account: Account) -> None:
+    """Before the first viewer there is not even a client; after the last one none of them asks any more."""
+    quick = Intervals(lake=0.01, status=0.01, late=LATEST)
+    page, asked = DeployedPage(account.here, quick), Counter[str]()
+    async with serving(page.backend) as address:
+        await asyncio.sleep(20 * quick.lake)
+        assert not {"_clients", "_tail"} & page.__dict__.keys()
+
+        clients = status.Clients.made()
+        s3 = boto3.client("s3")
+        page.__dict__.update(_clients=clients, _tail=LakeTail(Lake(s3, account.here.lake)))
+        for client in (clients.cloudwatch, clients.sqs, clients.lambda_, s3):
+            client.meta.events.register("before-send", lambda **_: asked.update(["request"]))
+        await first_events(address, {"status"})
+        assert asked["request"] > 0
+
+        async with asyncio.timeout(PATIENCE_S):
+            before = -1
+            while asked["request"] != before:
+                before = asked["request"]
+                await asyncio.sleep(50 * quick.lake)
 
 
 def test_each_queue_that_an_item_passes_stands_at_a_station(page: DeployedPage) -> None:

@@ -132,6 +132,13 @@ async def test_the_button_sends_what_was_written_as_whom_was_chosen(tab: LiveTab
     assert page.asked == [("send", {"sender": "zulip", "text": "over there"})]
 
 
+async def test_by_which_network_a_sender_writes_and_to_whom_is_said(tab: LiveTab) -> None:
+    async with opened(tab, local_page()):
+        await tab.until_text("#sender-way", "Polkadot's statement store, to Bob's iPhone")
+        await tab.send("simplex", "hello")
+        await tab.until_text("#sender-way", "SimpleX, to Erin's iPhone")
+
+
 async def test_a_sender_whose_phones_are_not_there_yet_cannot_send(tab: LiveTab) -> None:
     async with opened(tab, MadeUpPage(controls=examples.controls(ready=False))):
         await tab.until_text("#send-button", "being registered")
@@ -383,6 +390,32 @@ async def test_the_status_is_that_of_the_command(tab: LiveTab) -> None:
         await tab.until_text("#status-parts", "since 2026-11-20 12:00 UTC")
         shown = await tab.text("#status-parts")
         assert all(words in shown for words in ("delayed", "xmtp: nodes connected", "rules behind", "900 ms", "task-1"))
+
+
+@pytest.mark.parametrize("kind", ["local", "deployed"])
+@pytest.mark.parametrize("width", [400, 1180, 1280, 1600])
+async def test_how_old_and_how_many_dead_a_queues_messages_are_is_seen_without_scrolling(
+    tab: LiveTab, kind: str, width: int
+) -> None:
+    async with opened(tab, local_page() if kind == "local" else deployed_page(), width):
+        await tab.until_text("#status-parts", "Queues")
+        [box_end, *heads] = await tab.tab.evaluate(
+            """(() => {
+                const box = document.querySelector("#status-parts .scroll");
+                return [box, ...box.querySelectorAll("th")].map((each) => each.getBoundingClientRect().right);
+            })()"""
+        )
+        seen = [head_end for head_end in heads if head_end <= box_end + 1]
+        assert len(seen) >= (4 if width == 400 else len(heads))
+
+
+async def test_where_cloudwatch_has_no_metrics_the_page_says_so_instead_of_showing_dashes(tab: LiveTab) -> None:
+    none = {"counts": {}, "latency": {}, "gauges": {}, "nodes": {}, "ages": {}}
+    async with opened(tab, MadeUpPage(controls=examples.controls(), status=examples.status(measures=none))):
+        await tab.until_text("#status-parts", "CloudWatch has no metrics")
+        shown = await tab.text("#status-parts")
+        assert "task-1" in shown
+        assert "rules behind" not in shown
 
 
 async def test_what_waited_and_was_delivered_waits_no_more(tab: LiveTab) -> None:

@@ -5,7 +5,7 @@ import { arrivals, items } from "./items.js";
 
 const BINS = 60;
 const BIN_S = 5;
-const HEIGHT = 130;
+const HEIGHT = 150;
 const charts = new Map();
 let measured = false;
 
@@ -76,8 +76,11 @@ function options(width) {
     height: HEIGHT,
     legend: { show: false },
     cursor: { show: false },
-    scales: { y: { range: (_, __, most) => [0, Math.max(most ?? 0, 1)] } },
-    axes: [{ ...axis, space: 60, incrs: [60, 300, 900], values: (_, times) => times.map(minute) }, { ...axis, size: 44 }],
+    scales: { y: { range: (_, __, most) => [0, 1.1 * Math.max(most ?? 0, 1)] } },
+    axes: [
+      { ...axis, size: 28, space: 60, incrs: [60, 300, 900], values: (_, times) => times.map(minute) },
+      { ...axis, size: 44, space: 24 },
+    ],
     series: [{}, series("--accent"), series("--arrived", [6, 4])],
   };
 }

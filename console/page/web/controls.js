@@ -20,6 +20,7 @@ function renderSenders(given) {
 function renderButton() {
   const chosen = senders.find((each) => each.name === byId("sender").value);
   const button = byId("send-button");
+  byId("sender-way").textContent = chosen?.way ?? "";
   button.disabled = !chosen?.ready;
   button.textContent = chosen?.ready ? chosen.button : (chosen?.failure ?? "its phones are being registered …");
 }

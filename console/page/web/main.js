@@ -25,8 +25,8 @@ const received = {
     byId("where").textContent = `${about.title} · ${about.where}`;
     document.title = `${about.title}, live`;
     document.querySelector("main").className = about.local ? "emulated" : "deployed";
-    document.querySelectorAll(".local").forEach((section) => {
-      section.hidden = !about.local;
+    document.querySelectorAll(".local").forEach((part) => {
+      part.hidden = !about.local;
     });
     draw(about);
     rereadWhy();

@@ -8,8 +8,8 @@ export function renderStatus(status) {
   verdict.classList.remove("soft");
   verdict.classList.toggle("unwell", unwell);
   verdict.classList.toggle("well", !unwell);
-  const parts = [queues(status), funnel(status), tasks(status), ingest(status)];
-  byId("status-parts").replaceChildren(...status.alarms.map(alarm), ...parts);
+  const others = make("div", {}, ...measured(status), tasks(status));
+  byId("status-parts").replaceChildren(...status.alarms.map(alarm), queues(status), others);
 }
 
 function alarm(found) {
@@ -17,18 +17,25 @@ function alarm(found) {
   return make("div", { className }, make("h3", {}, `${found.name}, since ${dateTime(found.since)} UTC`), make("p", {}, found.todo));
 }
 
+// As on a phone the last columns are out of sight, those that say most come first.
 function queues(status) {
   const seconds = (value) => (value === null ? null : duration(value * 1000));
   const rows = status.queues.map((queue) => [
     queue.muted ? `${queue.name} (muted)` : queue.name,
     queue.waiting,
+    seconds(queue.oldest_seconds),
+    queue.dead,
     queue.in_flight,
     queue.delayed,
     queue.held,
-    seconds(queue.oldest_seconds),
-    queue.dead,
   ]);
-  return table("Queues", ["queue", "waiting", "in flight", "delayed", "held", "oldest", "dead"], rows, [1, 2, 3, 4, 5, 6]);
+  return table("Queues", ["queue", "waiting", "oldest", "dead", "in flight", "delayed", "held"], rows, [1, 2, 3, 4, 5, 6]);
+}
+
+function measured(status) {
+  const { counts, gauges, nodes } = status.measures;
+  const any = [counts, gauges, nodes].some((some) => Object.keys(some).length > 0);
+  return any ? [funnel(status), ingest(status)] : [make("p", { className: "soft" }, "CloudWatch has no metrics; an emulated one never has.")];
 }
 
 function funnel(status) {

@@ -5,10 +5,10 @@ import { furthest, items } from "./items.js";
 
 const NAMES = {
   source: ["Source", "a network shows it"],
-  envelopes: ["Queue", "envelopes"],
+  envelopes: ["Envelope queue", "SQS"],
   match: ["Match", "verified, wanted?"],
   admission: ["Admission", "within the limits?"],
-  pushes: ["Queue", "of its channel"],
+  pushes: ["Push queues", "SQS, one a channel"],
   dispatch: ["Dispatch", "to the provider"],
   phone: ["Phone", "delivered"],
 };

@@ -94,14 +94,16 @@ function trace(found) {
     parts.push(
       table(
         subscription ? `${kind} ${subscription}${client}` : "The envelope",
-        ["time (UTC)", "after", "what", "detail"],
-        steps.map((step) => [step.at.slice(11, 23), duration(step.after_ms), step.what, detail(step)]),
+        ["time (UTC)", "after", "what"],
+        steps.map((step) => [step.at.slice(11, 23), duration(step.after_ms), what(step)]),
         [1],
       ),
     );
   }
   return parts;
 }
+
+const what = (step) => make("span", {}, step.what, make("span", { className: "detail soft" }, detail(step)));
 
 function detail(step) {
   const details = {
