@@ -9,6 +9,7 @@ from local.simplex.phone import has
 from local.simplex.stream import ConnectionLostError
 
 VERIFIED = "The code that verifies this phone"
+WOKEN = "Woken to look for messages, as it is from time to time"
 KNOWN = "Nothing that the phone has not read yet"
 _AGAIN_S = 0.5
 
@@ -24,8 +25,10 @@ class SimplexApp:
         """Raises what the agent does, and `ValueError` for a push of no app like this."""
         if has("verification")(push):
             return VERIFIED
+        if has("checkMessages")(push):
+            return WOKEN
         if not has("message")(push):
-            raise ValueError("neither a code nor messages")
+            raise ValueError("no push of SimpleX")
         async with self._reading:
             announced = await self._agent.pushed(push.payload)
             messages = [message for each in announced for message in await self._agent.fetch(each)]

@@ -1,6 +1,7 @@
 """What a phone with SimpleX shows on the live page, once its app has fetched what a push announces."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 
 from clarion.channels import Channel
 from clarion.networks import SIMPLEX
+from clarion.networks.simplex.payload import WAKE_UP
 from local.live.phones import ENCRYPTED, PhoneOnPage, Phones
-from local.live.simplex_app import KNOWN, VERIFIED, SimplexApp, write
+from local.live.simplex_app import KNOWN, VERIFIED, WOKEN, SimplexApp, write
 from local.provider import Journal, ReceivedPush
 from local.simplex.agent import Agent
 from local.simplex.agent_state import AgentQueue
@@ -72,6 +74,10 @@ async def test_a_code_is_shown_as_such_and_handed_back_by_nobody_who_only_looks(
     before = list(phone.place.ntf.commands)
     assert await phone.shown(phone.place.ntf.token.verification) == VERIFIED
     assert phone.place.ntf.commands == before
+
+
+async def test_a_push_that_only_wakes_the_app_is_shown_as_such(phone: PhoneWithSimplex) -> None:
+    assert await phone.shown(json.loads(WAKE_UP)) == WOKEN
 
 
 @pytest.mark.parametrize("payload", [{}, {"notificationData": {"message": "odd", "nonce": "odd"}}, {"aps": {}}])
