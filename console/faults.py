@@ -9,17 +9,20 @@
 
 import re
 from enum import IntEnum
+from urllib.parse import urlsplit
 
 import click
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
     CredentialRetrievalError,
     EndpointConnectionError,
     NoCredentialsError,
     NoRegionError,
     PartialCredentialsError,
-    ProfileNotFound,
+    ReadTimeoutError,
     SSOError,
 )
 from pynamodb.exceptions import PynamoDBException
@@ -61,8 +64,9 @@ def explained(error: Exception) -> str:
             return "no AWS region: set AWS_DEFAULT_REGION, or AWS_PROFILE to a profile that has one"
         case NoCredentialsError() | PartialCredentialsError() | CredentialRetrievalError() | SSOError():
             return f"no AWS credentials: sign in, or set AWS_PROFILE ({error})"
-        case ProfileNotFound() | EndpointConnectionError():
-            return str(error)
+        case EndpointConnectionError() | ConnectTimeoutError() | ReadTimeoutError() | ConnectionClosedError():
+            # The rest of the address is as long as a key in the lake.
+            return f"{urlsplit(error.kwargs['endpoint_url']).netloc} does not answer ({type(error).__name__})"
         case ClientError():
             return _refusal(error)
         case _:

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from botocore.exceptions import NoCredentialsError
+from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from console.page.broadcast import SKIPPED, Broadcast, Reading, sse
 from tests.page.listening import PATIENCE_S
@@ -95,6 +95,14 @@ async def test_why_aws_refuses_is_said_once_and_taken_back() -> None:
         counter.fault = None
         assert data_of(await anext(one)) == ("fault", {"event": "count", "words": ""})
         assert data_of(await anext(one))[0] == "count"
+
+
+async def test_an_address_that_does_not_answer_is_named_by_its_host_alone() -> None:
+    counter = Counter()
+    counter.fault = EndpointConnectionError(endpoint_url="https://lake.example:444/?prefix=day%3D2026&start-after=key")
+    async with viewer(Broadcast([Reading("count", QUICK_S, counter.read)])) as one:
+        _, data = data_of(await anext(one))
+    assert data["words"] == "lake.example:444 does not answer (EndpointConnectionError)"
 
 
 async def test_a_viewer_that_falls_behind_skips_what_it_missed_and_is_told_so() -> None:

@@ -410,7 +410,7 @@ async def test_how_old_and_how_many_dead_a_queues_messages_are_is_seen_without_s
 
 
 async def test_where_cloudwatch_has_no_metrics_the_page_says_so_instead_of_showing_dashes(tab: LiveTab) -> None:
-    none = {"counts": {}, "latency": {}, "gauges": {}, "nodes": {}, "ages": {}}
+    none: dict[str, dict[str, float]] = {"counts": {}, "latency": {}, "gauges": {}, "nodes": {}, "ages": {}}
     async with opened(tab, MadeUpPage(controls=examples.controls(), status=examples.status(measures=none))):
         await tab.until_text("#status-parts", "CloudWatch has no metrics")
         shown = await tab.text("#status-parts")

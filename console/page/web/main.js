@@ -92,7 +92,7 @@ function connection(words, live) {
 function renderFaults() {
   const shown = [...new Set(faults.values())].filter((each) => each);
   byId("faults").hidden = shown.length === 0;
-  byId("faults").textContent = shown.join(" ");
+  byId("faults").textContent = shown.join("\n");
   connection(shown.length ? "live in part" : "live", shown.length === 0);
 }
 
