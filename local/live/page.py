@@ -47,7 +47,9 @@ class LivePage:
             Reading("controls", _CONTROLS_S, self._controls),
         ]
         actions = {"send": self._send, "switch": self._switch}
-        return replace(common, about={**common.about, "local": True, "where": _WHERE}, readings=readings, actions=actions)
+        return replace(
+            common, about={**common.about, "local": True, "where": _WHERE}, readings=readings, actions=actions
+        )
 
     async def end(self) -> None:
         await self._switches.end()
