@@ -51,8 +51,8 @@ MEANING = {
 }
 OWN = "an own message, which the app has delivered"
 """Of a notification that is no `own_message`, although the receiver sent it himself."""
-UNDECIDED = "observed, but not decided: it waits in the queue, or is a dead letter; see `clarion status`"
-UNTRIED = "queued, but not yet tried, or not yet in the lake: see `clarion status` for its queue"
+UNDECIDED = "not decided yet: it waits in the queue, or is a dead letter, as clarion status shows"
+UNTRIED = "not tried yet, or not yet in the lake: clarion status shows its queue"
 
 NOTHING = (
     "nobody's rules name one of its keys: ingest drops such an envelope, and records nothing",

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,14 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import (
+    FileResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -135,6 +143,8 @@ def _words(error: Exception) -> str:
             return str(error)
         case KeyError():
             return f"{error.args[0]} is missing"
+        case JSONDecodeError():
+            return "the request is no JSON"
         case _:
             return f"{type(error).__name__}: {error}"
 
@@ -182,15 +192,17 @@ class _OwnOrigin:
 
 
 class _Keyed:
-    """Lets through what lies below the token, compared in constant time."""
+    """Lets through what lies below the token, compared in constant time; the token alone leads there."""
 
     def __init__(self, inner: ASGIApp, token: str) -> None:
         self._inner = inner
         self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given, below, _ = str(scope["path"]).removeprefix("/").partition("/")
-        if secrets.compare_digest(given.encode(errors="replace"), self._token) and below:
-            await self._inner({**scope, "root_path": f"/{given}"}, receive, send)
-        else:
+        given, slash, _ = str(scope["path"]).removeprefix("/").partition("/")
+        if not secrets.compare_digest(given.encode(errors="replace"), self._token):
             await PlainTextResponse("Not Found", 404)(scope, receive, send)
+        elif not slash:
+            await RedirectResponse(f"/{given}/")(scope, receive, send)
+        else:
+            await self._inner({**scope, "root_path": f"/{given}"}, receive, send)

@@ -11,6 +11,7 @@ import boto3
 from botocore.config import Config
 
 from clarion.channels import Channel
+from clarion.decisions import EnvelopeDecision, NotificationDecision
 from console import status
 from console.deployment import Deployment
 from console.lake import READERS, Lake
@@ -20,9 +21,14 @@ from console.page.app import PageBackend
 from console.page.broadcast import Reading
 from console.page.items import RecentItems, Station
 from console.page.lake_tail import LATEST, LakeTail
-from console.why import MEANING, OBSERVED, UNDECIDED
+from console.why import MEANING, OBSERVED, UNDECIDED, UNTRIED
 
 STATUS_MINUTES = 60
+UNDER_WAY = {
+    EnvelopeDecision.MATCHED: "active subscriptions have a rule for one of its keys",
+    NotificationDecision.QUEUED: UNTRIED,
+}
+"""What does not end an item."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +54,7 @@ def about(title: str, where: str, *, local: bool = False) -> Mapping[str, Any]:
         "local": local,
         "stations": list(Station),
         "queues": {Station.ENVELOPES: ["envelopes", "pages"], Station.PUSHES: list(Channel)},
-        "meanings": {**MEANING, OBSERVED: UNDECIDED},
+        "meanings": {OBSERVED: UNDECIDED, **UNDER_WAY, **MEANING},
     }
 
 

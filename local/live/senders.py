@@ -28,15 +28,21 @@ CHAT, CALLS = topic_of("the page's chat"), topic_of("the page's calls")
 GREETING = b"Hello, this is Alice"
 _STORE = "By Polkadot's statement store"
 LONGEST = 500
-"""Characters of a text to send."""
+"""Characters of a text to send, where its network has no limit of its own."""
+LONGEST_BODY = 255
+"""Characters of what a dapp notifies: ../../docs/walletconnect.md."""
 MOST_WAITING = 100
 """Texts that are still to be sent, of each sender."""
 
 
 class Texts:
-    """What is still to be sent, and whether its sender can: `begun` is set once it can, or has failed."""
+    """What is still to be sent, of `longest` characters at most, and whether its sender can.
 
-    def __init__(self) -> None:
+    `begun` is set once it can, or has failed.
+    """
+
+    def __init__(self, longest: int = LONGEST) -> None:
+        self.longest = longest
         self._queue = asyncio.Queue[tuple[str, asyncio.Future[str]]](MOST_WAITING)
         self.begun = asyncio.Event()
         self.failure: str | None = None
@@ -81,8 +87,8 @@ class Texts:
     def _check(self, text: str) -> None:
         if not self.ready:
             raise ActionError(self.failure or "its phones are still being registered")
-        if not 0 < len(text) <= LONGEST:
-            raise ActionError(f"a text has 1 to {LONGEST} characters")
+        if not text.strip() or len(text) > self.longest:
+            raise ActionError(f"a text has 1 to {self.longest} characters, and not only spaces")
 
 
 type Play = Callable[[System, Phones, Texts], Awaitable[None]]
@@ -108,6 +114,7 @@ class PageSender:
             "title": self.title,
             "way": self.way,
             "button": self.button,
+            "longest": self.texts.longest,
             "ready": self.texts.ready,
             "failure": self.texts.failure,
         }
@@ -122,7 +129,7 @@ def senders() -> list[PageSender]:
         PageSender("zulip", ZULIP, "A colleague writes", "By a Zulip server, to Zulip on an iPhone", "Send", _zulip),
         PageSender(
             *("walletconnect", WALLETCONNECT, "A dapp notifies a wallet", "By WalletConnect, to a wallet on an iPhone"),
-            *("Notify", _walletconnect),
+            *("Notify", _walletconnect, Texts(LONGEST_BODY)),
         ),
         PageSender("simplex", SIMPLEX, "A contact writes to Erin", "By SimpleX, to Erin's iPhone", "Send", _simplex),
     ]
@@ -206,11 +213,11 @@ async def _walletconnect(system: System, phones: Phones, texts: Texts) -> None:
 
         def read(push: ReceivedPush) -> str:
             opened = wallet.opened(push.payload["topic"], push.payload["message"])
-            return str(wallet.identity.message(opened["params"]["messageAuth"], site.dapp)["msg"]["title"])
+            return str(wallet.identity.message(opened["params"]["messageAuth"], site.dapp)["msg"]["body"])
 
         phones.add(phone.token, PhoneOnPage("A wallet on an iPhone", WALLETCONNECT, Channel.APNS, read))
         await phone.follow(await wallet.subscribe(site.dapp, [alerts.id]))
-        await texts.send_each(lambda text: site.notify(alerts, wallet, title=text))
+        await texts.send_each(lambda text: site.notify(alerts, wallet, body=text))
 
 
 async def _simplex(system: System, phones: Phones, texts: Texts) -> None:

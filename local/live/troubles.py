@@ -143,9 +143,9 @@ TROUBLES = (
     TroubleSwitch(
         "provider-down",
         "All providers are down",
-        "Each push waits in its queue and is tried again, later each time; nothing is lost. Once most of an app's pushes "
-        "fail for its own sake, one trial at a time asks whether it can push again.",
-        ("retry",),
+        "Each push waits in its queue and is tried again, later each time; nothing is lost. A call alone is not rung late: "
+        "after 30 seconds it ends.",
+        ("retry", "stale"),
         _provider_down,
     ),
     TroubleSwitch(

@@ -36,9 +36,11 @@ class DappSite:
     backend: DappBackend
     dapp: Dapp
 
-    async def notify(self, type_: DappNotificationType, *wallets: Wallet, title: str = "Hello") -> JsonObject:
+    async def notify(
+        self, type_: DappNotificationType, *wallets: Wallet, title: str = "Hello", body: str = "for your eyes only"
+    ) -> JsonObject:
         """What became of each wallet's account."""
-        notification = {"type": type_.id, "title": title, "body": "for your eyes only"}
+        notification = {"type": type_.id, "title": title, "body": body}
         return await self.backend.notify([wallet.account for wallet in wallets], notification)
 
 

@@ -175,7 +175,7 @@ def test_what_was_only_observed_is_found_by_its_content(why: Why, clarion: Clari
     account.write_to_lake(Way().observed(), Way().observed(raw=b"something else"))
 
     assert whats(why()) == [["observed"]]
-    assert "observed, but not decided" in clarion("why", "--envelope", HASH.hex()).out
+    assert "observed: not decided yet" in clarion("why", "--envelope", HASH.hex()).out
 
 
 def test_bytes_that_are_no_envelope_hide_nothing_else(why: Why, account: Account) -> None:

@@ -110,7 +110,7 @@ async def started(send: Callable[[str], Awaitable[object]]) -> tuple[Texts, asyn
     return texts, task
 
 
-@pytest.mark.parametrize("text", ["", "x" * (LONGEST + 1)])
+@pytest.mark.parametrize("text", ["", " \t", "x" * (LONGEST + 1)])
 async def test_a_text_that_is_empty_or_too_long_is_refused(text: str) -> None:
     texts = Texts()
     texts.begun.set()

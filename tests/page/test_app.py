@@ -70,6 +70,11 @@ async def test_a_token_that_is_nearly_right_is_none(address: str, http: httpx.As
     assert (await http.get(url)).status_code == 404
 
 
+async def test_the_token_alone_leads_to_the_page(address: str, http: httpx.AsyncClient) -> None:
+    answer = await http.get(address.rstrip("/"))
+    assert (answer.status_code, answer.headers["location"]) == (307, httpx.URL(address).path)
+
+
 def test_the_token_is_compared_in_constant_time() -> None:
     assert "compare_digest" in inspect.getsource(app_module)
     assert not [route for route in app_module.app(MadeUpPage().backend, "a-token").routes if "a-token" in repr(route)]
@@ -228,6 +233,11 @@ async def test_whatever_an_action_fails_with_is_said(
     page.refusal = error
     answer = await http.post("actions/send", json={})
     assert (answer.status_code, answer.json()) == (400, {"words": words})
+
+
+async def test_a_request_that_is_no_json_is_told_so_in_words(http: httpx.AsyncClient) -> None:
+    answer = await http.post("actions/send", data={"sender": "message", "text": "Hello"})
+    assert (answer.status_code, answer.json()) == (400, {"words": "the request is no JSON"})
 
 
 async def test_nothing_acts_by_being_looked_at(page: MadeUpPage, http: httpx.AsyncClient) -> None:

@@ -140,9 +140,20 @@ async def test_by_which_network_a_sender_writes_and_to_whom_is_said(tab: LiveTab
 
 
 async def test_a_sender_whose_phones_are_not_there_yet_cannot_send(tab: LiveTab) -> None:
-    async with opened(tab, MadeUpPage(controls=examples.controls(ready=False))):
-        await tab.until_text("#send-button", "being registered")
-        assert await tab.tab.evaluate("document.querySelector('#send-button').disabled") is True
+    """Nor can anybody before the page knows of any."""
+    for page in (MadeUpPage(controls=examples.controls(ready=False)), MadeUpPage()):
+        async with opened(tab, page):
+            await tab.until_text("#send-button", "being registered")
+            assert await tab.tab.evaluate("document.querySelector('#send-button').disabled") is True
+
+
+async def test_a_page_whose_program_has_ended_says_so(tab: LiveTab) -> None:
+    async with serving(local_page().backend) as address:
+        await tab.open(address, 1280, "light")
+        await tab.until_text("#connection", "live")
+    await tab.until_text("#faults", "The program does not answer")
+    assert await tab.tab.evaluate("document.querySelector('#connection').textContent") == "disconnected, trying again"
+    await tab.tab.call("Page.navigate", url="about:blank")
 
 
 async def test_a_switch_says_what_the_system_does_and_is_asked_for(tab: LiveTab) -> None:

@@ -21,6 +21,9 @@ function renderButton() {
   const chosen = senders.find((each) => each.name === byId("sender").value);
   const button = byId("send-button");
   byId("sender-way").textContent = chosen?.way ?? "";
+  if (chosen) {
+    byId("text").maxLength = chosen.longest;
+  }
   button.disabled = !chosen?.ready;
   button.textContent = chosen?.ready ? chosen.button : (chosen?.failure ?? "its phones are being registered …");
 }
@@ -75,8 +78,8 @@ async function act(name, asked) {
   try {
     const answer = await fetch(`actions/${name}`, { method: "POST", body: JSON.stringify(asked) });
     return answer.ok ? "" : ((await answer.json().catch(() => null))?.words ?? `it failed with ${answer.status}`);
-  } catch (error) {
-    return `it could not be asked: ${error.message}`;
+  } catch {
+    return "the program does not answer";
   }
 }
 
@@ -84,7 +87,12 @@ byId("sender").addEventListener("change", renderButton);
 
 byId("send").addEventListener("submit", async (event) => {
   event.preventDefault();
-  byId("send-answer").textContent = "sending …";
+  answer("sending …", false);
   const words = await act("send", { sender: byId("sender").value, text: byId("text").value });
-  byId("send-answer").textContent = words || "sent";
+  answer(words || "sent", words !== "");
 });
+
+function answer(words, refused) {
+  byId("send-answer").textContent = words;
+  byId("send-answer").classList.toggle("refusal", refused);
+}

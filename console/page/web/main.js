@@ -11,6 +11,7 @@ import { refreshWhy, rereadWhy } from "./why.js";
 const DRAW_MS = 200;
 const CHARTS_MS = 1000;
 const RETRY_MS = 5000;
+const ENDED_MS = 10000;
 const faults = new Map();
 const notes = new Map();
 let due = false;
@@ -96,6 +97,24 @@ function renderFaults() {
   connection(shown.length ? "live in part" : "live", shown.length === 0);
 }
 
+// Words for a program that has answered nothing for a while: its address ended with it.
+let ended = null;
+
+function found() {
+  clearTimeout(ended);
+  ended = null;
+  faults.delete("connection");
+  renderFaults();
+}
+
+function missed() {
+  ended ??= setTimeout(() => {
+    faults.set("connection", "The program does not answer. If it has ended, start it again: it prints the page's new address.");
+    renderFaults();
+    connection("disconnected, trying again", false);
+  }, ENDED_MS);
+}
+
 // Nobody sees a hidden tab: it listens to nothing, so that nothing is read for it.
 let events = null;
 let retry = null;
@@ -103,7 +122,7 @@ let retry = null;
 function listen() {
   clearTimeout(retry);
   events = new EventSource("events");
-  events.addEventListener("open", () => connection("live", true));
+  events.addEventListener("open", found);
   events.addEventListener("error", lost);
   for (const [name, handle] of Object.entries(received)) {
     events.addEventListener(name, (event) => handle(JSON.parse(event.data)));
@@ -113,6 +132,7 @@ function listen() {
 // A refused stream is not tried again by the browser.
 function lost() {
   connection("disconnected, trying again", false);
+  missed();
   if (events?.readyState === EventSource.CLOSED) {
     retry = setTimeout(follow, RETRY_MS);
   }
@@ -121,6 +141,8 @@ function lost() {
 function follow() {
   if (document.hidden) {
     clearTimeout(retry);
+    clearTimeout(ended);
+    ended = null;
     events?.close();
     events = null;
     connection("paused while hidden", false);

@@ -17,10 +17,10 @@ export function show(pushes) {
   for (const push of pushes) {
     const list = cardOf(push.phone, push.channel, push.network);
     const time = make("time", {}, clock(push.at));
-    const words = push.reason ? `refused: ${push.reason}` : push.text;
+    const words = push.reason ? `not taken: ${push.reason}` : push.text;
     list.prepend(make("li", { className: push.reason ? "refused" : "new" }, time, words));
     [...list.children].slice(SHOWN).forEach((old) => old.remove());
-    say(push.reason ? `${push.phone} refused: ${push.reason}` : `${push.phone}: ${push.text}`);
+    say(`${push.phone}: ${words}`);
   }
 }
 

@@ -62,7 +62,7 @@ async function readOnce(asked) {
     }
   } catch (error) {
     if (asked === key) {
-      show("", [make("p", { className: "soft" }, `It could not be read (${error.message}); it is tried again.`)]);
+      show("", [make("p", { className: "soft" }, `It could not be read (${error instanceof TypeError ? "the program does not answer" : error.message}); it is tried again.`)]);
       setTimeout(rereadWhy, AGAIN_MS);
     }
   }
