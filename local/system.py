@@ -51,6 +51,8 @@ from local.xmtp_node import XmtpNetwork
 
 PATIENCE = 300.0
 """Seconds until something that should happen is given up on: on a busy machine a Lambda's first start takes 30."""
+_LAKE_LINGER_S = 0.25
+"""A deployment's ingest lets a second pass, as AWS bills by the record; here an item is to be seen within a second."""
 HELD_QUEUES = tuple(f"{channel}-held" for channel, spec in CHANNELS.items() if spec.has_held_queue)
 COMMAND_QUEUES = {name: f"{name}-commands" for name in EMULATOR.networks if network(name).needs.commands}
 TAKING_COMMANDS = [name for name in COMMAND_QUEUES if network(name).needs.takes_commands_of(Commander.SOURCE)]
@@ -317,6 +319,7 @@ def task_variables(
         "late_events_queue_url": outputs.late_events_queue_url,
         "table_prefix": outputs.table_prefix,
         "health_port": str(health_port),
+        "lake_linger_seconds": str(_LAKE_LINGER_S),
         "secrets": json.dumps(_ingest_secrets(outputs.table_prefix)),
         **{name: _without(_missing(networks), value) for name, value in followed.items()},
     }
