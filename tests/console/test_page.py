@@ -131,7 +131,11 @@ async def test_items_are_shown_though_aws_refuses_other_files(page: DeployedPage
     assert len(await page.read_items() or []) == 1
 
 
-@pytest.mark.parametrize("damage", [b"no gzip", gzip.compress(b"{}\n" * 99)[:-12], b"\x1f\x8b", b""], ids=repr)
+@pytest.mark.parametrize(
+    "damage",
+    [b"no gzip", gzip.compress(b"{}\n" * 99)[:-12], b"\x1f\x8b", b""],
+    ids=["no gzip", "cut", "two bytes", "empty"],
+)
 async def test_a_damaged_file_is_counted_and_the_others_are_shown(
     page: DeployedPage, account: Account, damage: bytes
 ) -> None:
