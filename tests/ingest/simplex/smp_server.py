@@ -4,6 +4,7 @@ It checks what it is sent, keeps what it has for nobody, and can misbehave.
 """
 
 import asyncio
+import socket
 import ssl
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -202,6 +203,11 @@ class SmpTestServer:
         assert queue.subscriber
         queue.subscriber.send(b"\0\0" + _text(notifier_id) + b"END")
         queue.subscriber = None
+
+    def take_little_at_a_time(self) -> None:
+        """From now on its machine holds next to nothing of what it has not read."""
+        assert self._server
+        self._server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
 
     def send_raw(self, content: bytes) -> None:
         for client in self.clients:
