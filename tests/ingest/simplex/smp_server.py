@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from tests.ports import reserve_port
 
 BLOCK = 16_384
+_CENTURY = 36_500
 _DER, _SPKI = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
 _PEM = serialization.Encoding.PEM
 
@@ -62,12 +63,24 @@ class _Cursor:
 
 
 class Chain:
-    """An identity and the leaf that it has signed; `signer` takes the identity's place, for a forged leaf."""
+    """An identity and the leaf that it has signed; `signer` takes the identity's place, for a forged leaf.
 
-    def __init__(self, folder: Path, *, signer: Ed25519PrivateKey | None = None, days: int = 30) -> None:
+    `ends_in_no_year`: its last day is in the year 0.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        signer: Ed25519PrivateKey | None = None,
+        days: int = 30,
+        ends_in_no_year: bool = False,
+    ) -> None:
         identity, self.leaf = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
         root, name = self._certificate("identity", "identity", identity, identity, 365), "server"
         leaf = self._certificate(name, "identity", self.leaf, signer or identity, days)
+        if ends_in_no_year:
+            leaf = _ending_in_no_year(self._certificate(name, "identity", self.leaf, identity, _CENTURY), identity)
         self.certificates = [leaf.public_bytes(_DER), root.public_bytes(_DER)]
         self.fingerprint = sha256(self.certificates[1]).digest()
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -97,6 +110,16 @@ class Chain:
             .add_extension(x509.BasicConstraints(ca=subject == issuer, path_length=None), critical=True)
             .sign(signer, None)
         )
+
+
+def _ending_in_no_year(leaf: x509.Certificate, signer: Ed25519PrivateKey) -> x509.Certificate:
+    """`leaf` has to end after 2050: from then on certificates write the year with four digits."""
+    signed = leaf.tbs_certificate_bytes
+    altered = signed.replace(f"{leaf.not_valid_after_utc:%Y%m%d}".encode(), b"00000101")
+    assert altered != signed
+    # The signature comes last.
+    rest = leaf.public_bytes(_DER).replace(signed, altered)[: -len(leaf.signature)]
+    return x509.load_der_x509_certificate(rest + signer.sign(altered))
 
 
 @dataclass(eq=False)
