@@ -11,9 +11,10 @@ but have no rules: these come back when it is verified again. Another token take
     if that one waits for the code of the device that the other has proven to have: this one is deleted first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from hmac import compare_digest
+from itertools import batched
 from operator import and_
 from typing import NamedTuple
 
@@ -24,24 +25,39 @@ from pynamodb.transactions import TransactWrite
 from clarion.backoff import WRITE_ATTEMPTS
 from clarion.decisions import SubscriptionStatus
 from clarion.networks.simplex.addresses import SmpQueue
-from clarion.networks.simplex.bounds import QUEUES_OF_TOKEN, SERVERS_OF_TOKEN
+from clarion.networks.simplex.bounds import QUEUES_OF_TOKEN, SEARCH_SECONDS, SERVERS_OF_TOKEN
 from clarion.networks.simplex.commands import TokenDeleted
 from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import OK, NtfRequest, queue_status, queue_subscribed
 from clarion.networks.simplex.ntf_commands import NtfRefusal, SubscribeQueue
-from clarion.networks.simplex.queues import FOLLOWED, NEWS, FollowedQueue, ending, is_free
+from clarion.networks.simplex.queues import FOLLOWED, KEPT, NEWS, FollowedQueue, ending, is_free, queue_of, queues_of
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.networks.simplex.statuses import DEAD, QueueStatus, TokenStatus
 from clarion.networks.simplex.tokens import StoredToken, is_as_read, is_gone, server_name
 from clarion.rule_events import rule_events
 from clarion.rulesets import Changed, RuleSet
-from clarion.tables import RuleRow, Subscription, find_subscription, rule_key, transact, unchanged, update_if
+from clarion.tables import (
+    RuleRow,
+    Subscription,
+    actions_of,
+    find_subscription,
+    rule_key,
+    transact,
+    unchanged,
+    update_if,
+)
 from ntf.commands.registration import is_of_device
 from ntf.commands.store import NtfStore, authorized
 from ntf.commands.token import delete_token
 
 _REFUSED = frozenset({TokenStatus.NEW, TokenStatus.REGISTERED, TokenStatus.CONFIRMED})
 """States in which a token takes no commands for subscriptions."""
+_MOST_AT_ONCE = 49
+"""Queues that one transaction gives up: it takes 100 items, two of each queue and the subscription."""
+
+
+class _FullError(NtfRefusal):
+    """The token has as many queues as it may, or on as many servers."""
 
 
 def subscribe(store: NtfStore, request: NtfRequest, command: SubscribeQueue) -> bytes:
@@ -49,8 +65,12 @@ def subscribe(store: NtfStore, request: NtfRequest, command: SubscribeQueue) -> 
     for _ in range(WRITE_ATTEMPTS):
         token = _usable(store.authorized_token(command.token_id, request))
         found = store.find_queue(key)
-        if _subscribed(store, found, token, command):
-            return queue_subscribed(key)
+        try:
+            if _subscribed(store, found, token, command):
+                return queue_subscribed(key)
+        except _FullError:
+            if not _room_made(store, token):
+                raise
     raise NtfRefusal(ErrorType.STORE)
 
 
@@ -61,7 +81,8 @@ def check(store: NtfStore, request: NtfRequest) -> bytes:
 
 def delete(store: NtfStore, request: NtfRequest) -> bytes:
     for _ in range(WRITE_ATTEMPTS):
-        if _given_up(store, *_owned(store, request)):
+        queue, token = _owned(store, request)
+        if _given_up(store, [queue], token):
             return OK
     raise NtfRefusal(ErrorType.STORE)
 
@@ -70,6 +91,25 @@ def _owned(store: NtfStore, request: NtfRequest) -> tuple[FollowedQueue, StoredT
     """Raises `NtfRefusal`: for a stranger after one read, whether there is such a subscription or not."""
     queue = authorized(store.find_queue(request.transmission.entity_id), request)
     return queue, _usable(store.authorized_token(bytes.fromhex(queue.token_id), request))
+
+
+def _room_made(store: NtfStore, token: StoredToken) -> bool:
+    """Whether a token that has all that it may may try again: agents give up nothing that has ended, they make it anew."""
+    now = store.clock()
+    latest = now - SEARCH_SECONDS * 1000
+    if token.searched_at > latest:
+        return False
+    searches = StoredToken.searched_at.does_not_exist() | (StoredToken.searched_at <= latest)
+    if not update_if(token, StoredToken.searched_at.set(now), condition=is_as_read(token) & searches):
+        return False
+    rows = list(FollowedQueue.batch_get([bytes(row.queue_key) for row in queues_of(token.token_id)]))
+    ended = [row for row in rows if row.status not in KEPT and not row.ended]
+    for several in batched(ended, _MOST_AT_ONCE, strict=False):
+        if not _given_up(store, several, token):
+            return True
+    servers = {server_name(queue_of(bytes(row.queue)).server) for row in rows if row.status in KEPT}
+    changes = actions_of(StoredToken, {"servers": servers or None})
+    return update_if(token, *changes, condition=StoredToken.servers == token.servers)
 
 
 def _usable(token: StoredToken) -> StoredToken:
@@ -147,7 +187,7 @@ def _added(store: NtfStore, token: StoredToken, command: SubscribeQueue, place: 
     row, now = _row(store, token, command, place.changed_at + 1), store.clock()
     subscription = _active(token)
     if (subscription.rule_count if subscription else token.added) >= QUEUES_OF_TOKEN:
-        raise NtfRefusal(ErrorType.QUOTA)
+        raise _FullError(ErrorType.QUOTA)
     changes = _token_changes(token, command.queue, added=subscription is None)
     changed = Changed(subscription, _rule_of(row), {}) if subscription else None
 
@@ -166,13 +206,15 @@ def _added(store: NtfStore, token: StoredToken, command: SubscribeQueue, place: 
     return _written(store, write, changed, now)
 
 
-def _given_up(store: NtfStore, queue: FollowedQueue, token: StoredToken) -> bool:
+def _given_up(store: NtfStore, queues: Sequence[FollowedQueue], token: StoredToken) -> bool:
     """False if one of the rows has changed meanwhile."""
     subscription, now = _active(token), store.clock()
-    changed = Changed(subscription, {}, _rule_of(queue)) if subscription else None
+    removed = {key: condition for queue in queues for key, condition in _rule_of(queue).items()}
+    changed = Changed(subscription, {}, removed) if subscription else None
 
     def write(transaction: TransactWrite) -> None:
-        transaction.update(queue, actions=ending(now), condition=FollowedQueue.token_id == queue.token_id)
+        for queue in queues:
+            transaction.update(queue, actions=ending(now), condition=_is_as_read(queue))
         if changed:
             _change_rules(transaction, changed, now)
 
@@ -212,14 +254,14 @@ class _TokenChange(NamedTuple):
 
 
 def _token_changes(token: StoredToken, queue: SmpQueue, *, added: bool) -> list[_TokenChange]:
-    """Raises `NtfRefusal` for one server too many."""
+    """Raises `_FullError` for one server too many."""
     one_more = _TokenChange(StoredToken.added.add(1), StoredToken.added < QUEUES_OF_TOKEN)
     changes = [one_more] if added else []
     name, known = server_name(queue.server), token.servers or set()
     if name in known:
         return changes
     if len(known) >= SERVERS_OF_TOKEN:
-        raise NtfRefusal(ErrorType.QUOTA)
+        raise _FullError(ErrorType.QUOTA)
     few = StoredToken.servers.does_not_exist() | (size(StoredToken.servers) < SERVERS_OF_TOKEN)
     return [*changes, _TokenChange(StoredToken.servers.add({name}), few)]
 

@@ -57,7 +57,11 @@ async def test_another_identity_than_the_agent_named_is_refused(smp: SmpTestServ
     assert await refusal(SmpServer(address.hosts, address.port, bytes(32))) == "another identity"
 
 
-FAULTS = {"forged": {"signer": Ed25519PrivateKey.generate()}, "expired": {"days": -1}, "no year": {"ends_in_no_year": True}}
+FAULTS = {
+    "forged": {"signer": Ed25519PrivateKey.generate()},
+    "expired": {"days": -1},
+    "no year": {"ends_in_no_year": True},
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
