@@ -102,8 +102,9 @@ def _room_made(store: NtfStore, token: StoredToken) -> bool:
     searches = StoredToken.searched_at.does_not_exist() | (StoredToken.searched_at <= latest)
     if not update_if(token, StoredToken.searched_at.set(now), condition=is_as_read(token) & searches):
         return False
-    rows = list(FollowedQueue.batch_get([bytes(row.queue_key) for row in queues_of(token.token_id)]))
-    ended = [row for row in rows if row.status not in KEPT and not row.ended]
+    found = FollowedQueue.batch_get([bytes(row.queue_key) for row in queues_of(token.token_id)])
+    rows = [row for row in found if row.token_id == token.token_id and not row.ended]
+    ended = [row for row in rows if row.status not in KEPT]
     for several in batched(ended, _MOST_AT_ONCE, strict=False):
         if not _given_up(store, several, token):
             return True
