@@ -12,9 +12,8 @@ but have no rules: these come back when it is verified again. Another token take
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from hmac import compare_digest
-from itertools import batched
 from operator import and_
 from typing import NamedTuple
 
@@ -25,35 +24,25 @@ from pynamodb.transactions import TransactWrite
 from clarion.backoff import WRITE_ATTEMPTS
 from clarion.decisions import SubscriptionStatus
 from clarion.networks.simplex.addresses import SmpQueue
-from clarion.networks.simplex.bounds import QUEUES_OF_TOKEN, SEARCH_SECONDS, SERVERS_OF_TOKEN
+from clarion.networks.simplex.bounds import QUEUES_OF_TOKEN, SERVERS_OF_TOKEN
 from clarion.networks.simplex.commands import TokenDeleted
 from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import OK, NtfRequest, queue_status, queue_subscribed
 from clarion.networks.simplex.ntf_commands import NtfRefusal, SubscribeQueue
-from clarion.networks.simplex.queues import FOLLOWED, KEPT, NEWS, FollowedQueue, ending, is_free, queue_of, queues_of
+from clarion.networks.simplex.queues import FOLLOWED, NEWS, FollowedQueue, ending, is_free
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.networks.simplex.statuses import DEAD, QueueStatus, TokenStatus
 from clarion.networks.simplex.tokens import StoredToken, is_as_read, is_gone, server_name
 from clarion.rule_events import rule_events
 from clarion.rulesets import Changed, RuleSet
-from clarion.tables import (
-    RuleRow,
-    Subscription,
-    actions_of,
-    find_subscription,
-    rule_key,
-    transact,
-    unchanged,
-    update_if,
-)
+from clarion.tables import RuleRow, Subscription, find_subscription, rule_key, transact, unchanged, update_if
 from ntf.commands.registration import is_of_device
+from ntf.commands.room import make_room
 from ntf.commands.store import NtfStore, authorized
 from ntf.commands.token import delete_token
 
 _REFUSED = frozenset({TokenStatus.NEW, TokenStatus.REGISTERED, TokenStatus.CONFIRMED})
 """States in which a token takes no commands for subscriptions."""
-_MOST_AT_ONCE = 49
-"""Queues that one transaction gives up: it takes 100 items, two of each queue and the subscription."""
 
 
 class _FullError(NtfRefusal):
@@ -69,7 +58,7 @@ def subscribe(store: NtfStore, request: NtfRequest, command: SubscribeQueue) -> 
             if _subscribed(store, found, token, command):
                 return queue_subscribed(key)
         except _FullError:
-            if not _room_made(store, token):
+            if not make_room(store, token, partial(_given_up, store, token)):
                 raise
     raise NtfRefusal(ErrorType.STORE)
 
@@ -82,7 +71,7 @@ def check(store: NtfStore, request: NtfRequest) -> bytes:
 def delete(store: NtfStore, request: NtfRequest) -> bytes:
     for _ in range(WRITE_ATTEMPTS):
         queue, token = _owned(store, request)
-        if _given_up(store, [queue], token):
+        if _given_up(store, token, [queue]):
             return OK
     raise NtfRefusal(ErrorType.STORE)
 
@@ -91,26 +80,6 @@ def _owned(store: NtfStore, request: NtfRequest) -> tuple[FollowedQueue, StoredT
     """Raises `NtfRefusal`: for a stranger after one read, whether there is such a subscription or not."""
     queue = authorized(store.find_queue(request.transmission.entity_id), request)
     return queue, _usable(store.authorized_token(bytes.fromhex(queue.token_id), request))
-
-
-def _room_made(store: NtfStore, token: StoredToken) -> bool:
-    """Whether a token that has all that it may may try again: agents give up nothing that has ended, they make it anew."""
-    now = store.clock()
-    latest = now - SEARCH_SECONDS * 1000
-    if token.searched_at > latest:
-        return False
-    searches = StoredToken.searched_at.does_not_exist() | (StoredToken.searched_at <= latest)
-    if not update_if(token, StoredToken.searched_at.set(now), condition=is_as_read(token) & searches):
-        return False
-    found = FollowedQueue.batch_get([bytes(row.queue_key) for row in queues_of(token.token_id)])
-    rows = [row for row in found if row.token_id == token.token_id and not row.ended]
-    ended = [row for row in rows if row.status not in KEPT]
-    for several in batched(ended, _MOST_AT_ONCE, strict=False):
-        if not _given_up(store, several, token):
-            return True
-    servers = {server_name(queue_of(bytes(row.queue)).server) for row in rows if row.status in KEPT}
-    changes = actions_of(StoredToken, {"servers": servers or None})
-    return update_if(token, *changes, condition=StoredToken.servers == token.servers)
 
 
 def _usable(token: StoredToken) -> StoredToken:
@@ -207,7 +176,7 @@ def _added(store: NtfStore, token: StoredToken, command: SubscribeQueue, place: 
     return _written(store, write, changed, now)
 
 
-def _given_up(store: NtfStore, queues: Sequence[FollowedQueue], token: StoredToken) -> bool:
+def _given_up(store: NtfStore, token: StoredToken, queues: Sequence[FollowedQueue]) -> bool:
     """False if one of the rows has changed meanwhile."""
     subscription, now = _active(token), store.clock()
     removed = {key: condition for queue in queues for key, condition in _rule_of(queue).items()}

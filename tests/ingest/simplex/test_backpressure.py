@@ -1,12 +1,18 @@
 """What a server sends while AWS takes nothing waits, here or in its socket: no server sends it again."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
+
+import pytest
 
 from bench.simplex_source import followed, row_of, server_context
 from clarion.networks.simplex.envelope import decode
 from ingest.sources.simplex.session import SmpTimes
+from ingest.sources.simplex.statuses import WRITERS
+from tests.ingest.conftest import ReceivedQueue, Run
+from tests.ingest.simplex.conftest import MakeSmpSettings, add_queue, forwards
 from tests.ingest.simplex.smp_server import SmpTestServer
 
 TIMES = SmpTimes(answer=0.2, ping=0.05, silence=0.4)
@@ -55,3 +61,27 @@ async def test_a_server_that_reads_nothing_is_given_up(smp: SmpTestServer) -> No
     async with asyncio.timeout(20):
         await smp.connects(2)
     await server.leave(following)
+
+
+@pytest.mark.usefixtures("tables")
+async def test_messages_do_not_wait_for_a_table_that_hangs(
+    smp: SmpTestServer,
+    more_smp: list[SmpTestServer],
+    running: Run,
+    smp_settings: MakeSmpSettings,
+    received: ReceivedQueue,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Statuses are written on the threads that messages are sent on."""
+    monkeypatch.setattr("ingest.task.THREADS", WRITERS + 4)
+    goes_on = threading.Event()
+    monkeypatch.setattr("ingest.sources.simplex.statuses._update", lambda *_: goes_on.wait(60))
+    servers = [smp, *more_smp]
+    queues = {server: [add_queue(server) for _ in range(WRITERS)] for server in servers}
+    async with running(smp_settings()):
+        for server, several in queues.items():
+            await server.subscribes(*several)
+        sent = [nonce for server, several in queues.items() for nonce in server.notify(*several)]
+        async with asyncio.timeout(20):
+            await forwards(received, sent)
+        goes_on.set()
