@@ -23,43 +23,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from tests.ports import reserve_port
+from tests.simplex_wire import Cursor, batch, long, padded, short, transmissions_of
 
 BLOCK = 16_384
 _CENTURY = 36_500
 _DER, _SPKI = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
 _PEM = serialization.Encoding.PEM
-
-
-def _text(content: bytes) -> bytes:
-    return bytes([len(content)]) + content
-
-
-def _long(content: bytes) -> bytes:
-    return len(content).to_bytes(2, "big") + content
-
-
-def _padded(content: bytes) -> bytes:
-    return _long(content).ljust(BLOCK, b"#")
-
-
-def _block(*transmissions: bytes) -> bytes:
-    return _padded(bytes([len(transmissions)]) + b"".join(map(_long, transmissions)))
-
-
-class _Cursor:
-    def __init__(self, raw: bytes) -> None:
-        self.rest = raw
-
-    def take(self, count: int) -> bytes:
-        taken, self.rest = self.rest[:count], self.rest[count:]
-        assert len(taken) == count
-        return taken
-
-    def text(self) -> bytes:
-        return self.take(self.take(1)[0])
-
-    def long(self) -> bytes:
-        return self.take(int.from_bytes(self.take(2), "big"))
 
 
 class Chain:
@@ -140,7 +109,7 @@ class _Client:
 
     def send(self, *transmissions: bytes) -> None:
         with suppress(OSError):
-            self.writer.write(_block(*transmissions))
+            self.writer.write(batch(BLOCK, *transmissions))
 
 
 class SmpTestServer:
@@ -190,8 +159,8 @@ class SmpTestServer:
     def address(self, *hosts: str) -> bytes:
         """As an agent encodes it: hosts, port, fingerprint."""
         listed = [host.encode() for host in hosts or ("127.0.0.1",)]
-        names = bytes([len(listed)]) + b"".join(map(_text, listed))
-        return names + _text(str(self._port).encode()) + _text(self.chain.fingerprint)
+        names = bytes([len(listed)]) + b"".join(map(short, listed))
+        return names + short(str(self._port).encode()) + short(self.chain.fingerprint)
 
     def add_queue(self) -> tuple[bytes, Ed25519PrivateKey]:
         """The notifier's id and its key."""
@@ -205,7 +174,7 @@ class SmpTestServer:
         by_client = defaultdict[_Client, list[bytes]](list)
         for notifier_id, nonce in zip(notifier_ids, nonces, strict=True):
             queue = self.queues[notifier_id]
-            event = b"\0\0" + _text(notifier_id) + b"NMSG " + nonce + _text(b"\x6d" * 144)
+            event = b"\0\0" + short(notifier_id) + b"NMSG " + nonce + short(b"\x6d" * 144)
             if queue.subscriber:
                 by_client[queue.subscriber].append(event)
             else:
@@ -218,13 +187,13 @@ class SmpTestServer:
     def delete(self, notifier_id: bytes) -> None:
         queue = self.queues.pop(notifier_id)
         if queue.subscriber:
-            queue.subscriber.send(b"\0\0" + _text(notifier_id) + b"DELD")
+            queue.subscriber.send(b"\0\0" + short(notifier_id) + b"DELD")
 
     def take_away(self, notifier_id: bytes) -> None:
         """Another notifier subscribes."""
         queue = self.queues[notifier_id]
         assert queue.subscriber
-        queue.subscriber.send(b"\0\0" + _text(notifier_id) + b"END")
+        queue.subscriber.send(b"\0\0" + short(notifier_id) + b"END")
         queue.subscriber = None
 
     def take_little_at_a_time(self) -> None:
@@ -276,22 +245,20 @@ class SmpTestServer:
         algorithm = bytes.fromhex("300506032b6570")
         content = spki + algorithm + b"\x03\x41\x00" + signature
         signed = b"\x30" + bytes([len(content)]) + content
-        certificates = bytes([len(self.chain.certificates)]) + b"".join(map(_long, self.chain.certificates))
-        hello = lowest.to_bytes(2, "big") + highest.to_bytes(2, "big") + _text(client.session_id)
-        client.writer.write(_padded(hello + certificates + _long(signed)))
-        answer = _Cursor(_Cursor(await client.reader.readexactly(BLOCK)).long())
+        certificates = bytes([len(self.chain.certificates)]) + b"".join(map(long, self.chain.certificates))
+        hello = lowest.to_bytes(2, "big") + highest.to_bytes(2, "big") + short(client.session_id)
+        client.writer.write(padded(hello + certificates + long(signed), BLOCK))
+        answer = Cursor(Cursor(await client.reader.readexactly(BLOCK)).long())
         assert answer.take(2) == (10).to_bytes(2, "big")
-        assert answer.text() == self.chain.fingerprint
+        assert answer.short() == self.chain.fingerprint
 
     async def _answer(self, client: _Client, block: bytes) -> None:
-        content = _Cursor(_Cursor(block).long())
-        transmissions = [content.long() for _ in range(content.take(1)[0])]
-        assert not content.rest
+        transmissions = transmissions_of(block)
         self.batches.append(len(transmissions))
         answers: list[bytes] = []
         kept: list[bytes] = []
         for raw in transmissions:
-            answers += self._execute(client, _Cursor(raw), kept)
+            answers += self._execute(client, Cursor(raw), kept)
         for start in range(0, len(answers), 200):
             client.send(*answers[start : start + 200])
         for start in range(0, len(kept), 80):
@@ -299,10 +266,10 @@ class SmpTestServer:
         await client.writer.drain()
         await self._note()
 
-    def _execute(self, client: _Client, raw: _Cursor, kept: list[bytes]) -> Iterable[bytes]:
-        authorization, signed = raw.text(), _text(client.session_id) + raw.rest
-        number, entity, command = raw.text(), raw.text(), raw.rest
-        head = b"\0" + _text(number) + _text(entity)
+    def _execute(self, client: _Client, raw: Cursor, kept: list[bytes]) -> Iterable[bytes]:
+        authorization, signed = raw.short(), short(client.session_id) + raw.rest
+        number, entity, command = raw.short(), raw.short(), raw.rest
+        head = b"\0" + short(number) + short(entity)
         if command == b"PING":
             self.pings += 1
             return [head + b"PONG"]
@@ -321,7 +288,7 @@ class SmpTestServer:
             return [head + b"ERR " + queue.refusal]
         if queue.subscriber and queue.subscriber is not client:
             self.ended.append(entity)
-            queue.subscriber.send(b"\0\0" + _text(entity) + b"END")
+            queue.subscriber.send(b"\0\0" + short(entity) + b"END")
         queue.subscriber = client
         self.subscribed.append(entity)
         kept += queue.kept
