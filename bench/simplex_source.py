@@ -105,6 +105,7 @@ def server_context(take: Take) -> ServerContext:
         places=Places(),
         room=Room(),
         reading=asyncio.Semaphore(1),
+        writing=asyncio.Semaphore(1),
         take=take,
         open_key=key_opener(_STORAGE_KEY),
         times=SmpTimes(),
@@ -119,7 +120,7 @@ async def ours() -> bool:
 def followed(row: FollowedQueue, context: ServerContext) -> FollowedServer:
     """The server of `row`, with that queue, as a task follows it."""
     queue = cast("WatchedQueue", watched(row))
-    server = FollowedServer(queue.server, context, StatusWriter(ours))
+    server = FollowedServer(queue.server, context, StatusWriter(ours, context.writing))
     server.add(queue)
     return server
 

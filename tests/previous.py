@@ -24,7 +24,7 @@ FUNCTIONS = (
 """What the functions that are deployed consist of."""
 WRITTEN = ("layers/core/clarion/messages.py", "layers/core/clarion/tables.py")
 """What is written for another version to read."""
-SHAPES = 6
+SHAPES = 7
 """To be raised with a change that the version before can't read. Nothing is compared across it, until 1.0."""
 STACKS = 4
 """To be raised with a change that can't be deployed over the version before. No upgrade across it is tried, until 1.0."""

@@ -104,8 +104,11 @@ class Intake:
             self._count_malformed(feed, unreadable)
         for raw in raws:
             self._take_one(raw, reception)
-            if feed.turn.is_over or self._outbox.is_full(feed.number):  # seldom: an await each time would cost more
+            # Seldom, since an await each time would cost more. What nobody shows again must all be here before.
+            if not feed.exclusive and (feed.turn.is_over or self._outbox.is_full(feed.number)):
                 await self._give_way(feed.turn, feed.number)
+        if feed.exclusive:
+            await self._give_way(feed.turn, feed.number)
         for arrival in self._unmatched.overflow(feed.number):
             if network(arrival.network).signed:
                 self._forward_genuine(arrival)

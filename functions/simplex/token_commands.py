@@ -78,8 +78,10 @@ class TokenCommandHandler:
                 self._revive(command, now, until)
 
     def _confirm(self, command: CodeDelivered) -> None:
+        """Unless another was registered since the one that was pushed to."""
         status = TokenStatus.CONFIRMED.value
         waits = StoredToken.status == TokenStatus.REGISTERED.value
+        waits &= StoredToken.registered_at <= command.registered_at
         update_if(StoredToken(command.token_id), StoredToken.status.set(status), condition=waits)
 
     def _invalidate(self, command: TokenDied, now: int, until: float) -> None:

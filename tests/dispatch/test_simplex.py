@@ -115,10 +115,12 @@ def numbers_of(received: Any) -> set[int]:
 def test_a_code_reaches_a_token_that_waits_for_it_or_asks_again(
     worker: Any, queue: Any, registered: Register, message: Write, apns: Any, items: Items, status: SubscriptionStatus
 ) -> None:
-    queue.put(push(message, registered(status=status), Purpose.VERIFICATION))
+    row = registered(status=status)
+    queue.put(push(message, row, Purpose.VERIFICATION))
     assert worker.work().decisions == {PushDecision.DELIVERED: 1}
     assert [opened(one) for one in apns.received] == [{"verification": CODE}]
-    assert [read_command(one.content) for one in queue.commands] == [CodeDelivered(token_id=TOKEN_ID)]
+    confirming = CodeDelivered(token_id=TOKEN_ID, registered_at=int(row.created_at))
+    assert [read_command(one.content) for one in queue.commands] == [confirming]
 
 
 def test_a_wake_up_says_nothing_but_to_look(

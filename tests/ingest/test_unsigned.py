@@ -1,5 +1,7 @@
 """What a source may do whose network signs nothing: here the toy network, so changed."""
 
+import asyncio
+
 import pytest
 
 from clarion.metrics import Metric
@@ -66,3 +68,14 @@ async def test_what_waits_for_a_rule_unremembered_waits_once_however_often_it_is
     scene = IntakeScene(counts, seen_limit=0, unmatched_bytes=2 * 3 * HELD_SIZE)
     await scene.show(say("0", "hall"), *(say("1", "hall"),) * 50, source=unsigned)
     assert (len(scene.unmatched), counts["envelope_unmatched"]) == (2, 0)
+
+
+async def test_what_is_shown_to_this_task_alone_is_all_held_when_who_shows_it_stops_waiting(
+    unsigned: Feed, counts: Counts
+) -> None:
+    alone = Feed(2, TOY, SOURCE_SPEC._replace(exclusive=True))
+    scene = IntakeScene(counts, outbox_bytes=2)
+    shown = [say(f"{number}", "hall") for number in range(4)]
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(scene.show(*shown, source=alone), 0.1)
+    assert await scene.forwarded() == shown

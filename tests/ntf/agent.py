@@ -8,45 +8,12 @@ from hashlib import sha256
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.x509 import load_der_x509_certificate
 
+from tests.simplex_wire import Cursor, batch, padded, short, transmissions_of
+
 BLOCK = 512
 SECONDS = 60
 X25519_SPKI = bytes.fromhex("302a300506032b656e032100")
 ED25519_SPKI = bytes.fromhex("302a300506032b6570032100")
-
-
-def string(content: bytes) -> bytes:
-    return bytes([len(content)]) + content
-
-
-def large(content: bytes) -> bytes:
-    return len(content).to_bytes(2) + content
-
-
-def padded(content: bytes) -> bytes:
-    return large(content).ljust(BLOCK, b"#")
-
-
-def content_of(block: bytes) -> bytes:
-    return block[2 : 2 + int.from_bytes(block[:2])]
-
-
-def split_string(raw: bytes) -> tuple[bytes, bytes]:
-    return raw[1 : 1 + raw[0]], raw[1 + raw[0] :]
-
-
-def batch(*transmissions: bytes) -> bytes:
-    return padded(bytes([len(transmissions)]) + b"".join(map(large, transmissions)))
-
-
-def transmissions_of(block: bytes) -> list[bytes]:
-    content = content_of(block)
-    count, rest, found = content[0], content[1:], []
-    for _ in range(count):
-        size = int.from_bytes(rest[:2])
-        found.append(rest[2 : 2 + size])
-        rest = rest[2 + size :]
-    assert not rest
-    return found
 
 
 @dataclass(frozen=True)
@@ -57,11 +24,9 @@ class Answer:
 
 
 def answer_of(transmission: bytes) -> Answer:
-    authorization, rest = split_string(transmission)
-    assert not authorization
-    correlation_id, rest = split_string(rest)
-    entity_id, content = split_string(rest)
-    return Answer(correlation_id, entity_id, content)
+    raw = Cursor(transmission)
+    assert not raw.short()
+    return Answer(raw.short(), raw.short(), raw.rest)
 
 
 @dataclass(frozen=True)
@@ -111,12 +76,12 @@ class TlsAgent:
         self.identity = sha256(self.chain[1]).digest()
         self.hello = self._read_hello()
         self.key = Ed25519PrivateKey.generate()
-        self.socket.sendall(padded(version.to_bytes(2) + string(expected or self.identity)))
+        self.socket.sendall(padded(version.to_bytes(2) + short(expected or self.identity), BLOCK))
 
     def _read_hello(self) -> Hello:
-        content = content_of(self.read_block())
-        session_id, rest = split_string(content[4:])
-        return Hello(int.from_bytes(content[:2]), int.from_bytes(content[2:4]), session_id, rest)
+        content = Cursor(Cursor(self.read_block()).long())
+        lowest, highest = int.from_bytes(content.take(2)), int.from_bytes(content.take(2))
+        return Hello(lowest, highest, content.short(), content.rest)
 
     @property
     def binding(self) -> bytes:
@@ -124,7 +89,7 @@ class TlsAgent:
 
     def server_key(self) -> bytes:
         """The raw key of X25519 that the leaf has signed for this session. Raises `InvalidSignature`."""
-        signed = content_of(self.hello.rest)
+        signed = Cursor(self.hello.rest).long()
         assert signed[:2] == bytes([0x30, len(signed) - 2])
         info, algorithm, bits = signed[2:46], signed[46:53], signed[53:]
         assert algorithm == bytes.fromhex("300506032b6570")
@@ -145,15 +110,15 @@ class TlsAgent:
         return read
 
     def transmission(self, command: bytes, *, correlation: bytes, entity: bytes = b"", signs: bool = True) -> bytes:
-        plain = string(correlation) + string(entity) + command
-        signature = self.key.sign(string(self.hello.session_id) + plain) if signs else b""
-        return string(signature) + plain
+        plain = short(correlation) + short(entity) + command
+        signature = self.key.sign(short(self.hello.session_id) + plain) if signs else b""
+        return short(signature) + plain
 
     def ping(self, correlation: bytes) -> bytes:
         return self.transmission(b"PING", correlation=correlation, signs=False)
 
     def send(self, *transmissions: bytes) -> None:
-        self.socket.sendall(batch(*transmissions))
+        self.socket.sendall(batch(BLOCK, *transmissions))
 
     def answers(self, count: int) -> list[Answer]:
         """So many, from as many blocks as they come in."""
@@ -196,4 +161,4 @@ def _connected(port: int, context: ssl.SSLContext, receive_bytes: int | None, so
 def registering(agent: TlsAgent, device: bytes = b"5e" * 32) -> bytes:
     """TNEW of this device's token, with the agent's key."""
     owner = ED25519_SPKI + agent.key.public_key().public_bytes_raw()
-    return b"TNEW TAP" + string(device) + string(owner) + string(X25519_SPKI + (b"\x09" + bytes(31)))
+    return b"TNEW TAP" + short(device) + short(owner) + short(X25519_SPKI + (b"\x09" + bytes(31)))

@@ -17,9 +17,10 @@ from ntf import bounds
 from ntf.bounds import Peers, TooManyError
 from ntf.pace import Pace, take_all
 from ntf.settings import NtfBounds
-from tests.ntf.agent import BLOCK, TlsAgent, batch, registering, string, tls_context
+from tests.ntf.agent import BLOCK, TlsAgent, registering, tls_context
 from tests.ntf.conftest import PATIENCE, Connect, Running, Serve
 from tests.ntf.handlers import Recording
+from tests.simplex_wire import batch, short
 
 
 def raw_connection(running: Running, of: str = "127.0.0.1") -> socket.socket:
@@ -153,7 +154,7 @@ def _send_until_refused(agent: TlsAgent) -> None:
     agent.socket.settimeout(PATIENCE)
     with suppress(OSError):
         while True:
-            agent.socket.sendall(batch(*[b""] * 240))
+            agent.socket.sendall(batch(BLOCK, *[b""] * 240))
 
 
 async def test_who_sends_faster_than_allowed_is_answered_later(serve: Serve, connect: Connect) -> None:
@@ -224,7 +225,7 @@ async def test_an_address_registers_so_many_tokens_and_learns_that_it_has_to_wai
     agent, elsewhere = await connect(running.port), await connect(running.port, source="127.0.0.2")
 
     def registration(of: TlsAgent, name: bytes) -> bytes:
-        command = b"TRPL AP" + string(b"5e" * 32) if entity else registering(of)
+        command = b"TRPL AP" + short(b"5e" * 32) if entity else registering(of)
         return of.transmission(command, correlation=name, entity=entity)
 
     answers = [await asyncio.to_thread(agent.ask, registration(agent, name)) for name in (b"1", b"2", b"3")]

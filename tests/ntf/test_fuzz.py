@@ -12,9 +12,10 @@ from bench.simplex_fuzz import Unauthorized, fuzz, mutated, valid_blocks
 from clarion.networks.simplex.ntf import NtfSession
 from ntf.block_executor import BlockExecutor
 from ntf.pace import Pace
-from tests.ntf.agent import TlsAgent, answer_of, transmissions_of
+from tests.ntf.agent import TlsAgent, answer_of
 from tests.ntf.conftest import Connect, Serve
 from tests.ntf.handlers import Recording
+from tests.simplex_wire import transmissions_of
 
 MANY = 1_000_000.0
 UNBOUNDED = {

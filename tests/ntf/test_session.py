@@ -9,9 +9,10 @@ from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import NtfRequest, refusal, token_status
 from clarion.networks.simplex.server_identity import ServerIdentity
 from clarion.networks.simplex.statuses import TokenStatus
-from tests.ntf.agent import Answer, content_of, padded, string, tls_context
+from tests.ntf.agent import BLOCK, Answer, tls_context
 from tests.ntf.conftest import Connect, Serve
 from tests.ntf.handlers import Recording
+from tests.simplex_wire import Cursor, padded, short
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -46,9 +47,9 @@ async def test_in_version_1_each_transmission_names_the_session_and_has_a_block_
 ) -> None:
     running = await serve()
     agent = await connect(running.port, version=1)
-    named = b"\0" + string(agent.hello.session_id) + string(b"c") + string(b"")
-    agent.socket.sendall(padded(named + b"PING"))
-    assert content_of(await asyncio.to_thread(agent.read_block)) == named + b"PONG"
+    named = b"\0" + short(agent.hello.session_id) + short(b"c") + short(b"")
+    agent.socket.sendall(padded(named + b"PING", BLOCK))
+    assert Cursor(await asyncio.to_thread(agent.read_block)).long() == named + b"PONG"
 
 
 async def test_several_pings_of_one_block_are_answered_in_one(serve: Serve, connect: Connect) -> None:

@@ -14,9 +14,10 @@ from clarion.secrets import SecretError
 from ntf.commands.wiring import commands_of
 from ntf.settings import NtfSettings
 from ntf.task import NtfTask, wire
-from tests.ntf.agent import X25519_SPKI, registering, split_string
+from tests.ntf.agent import X25519_SPKI, registering
 from tests.ntf.conftest import Connect
 from tests.simplex import Stage, staged
+from tests.simplex_wire import Cursor
 
 
 @pytest.fixture
@@ -61,7 +62,8 @@ async def test_an_agent_registers_a_token_and_asks_for_its_status(
     agent = await connect(await task.server.listen("127.0.0.1", 0))
     (answer,) = await asyncio.to_thread(agent.ask, agent.transmission(registering(agent), correlation=b"1" * 24))
     assert answer.content.startswith(b"IDTKN ")
-    token_id, key = split_string(answer.content.removeprefix(b"IDTKN "))
+    content = Cursor(answer.content.removeprefix(b"IDTKN "))
+    token_id, key = content.short(), content.rest
     assert key[1:].startswith(X25519_SPKI)
     assert len(stage.pushes()) == 1
     asked = agent.transmission(b"TCHK", correlation=b"2" * 24, entity=token_id)
@@ -73,7 +75,7 @@ async def test_a_signature_of_another_session_is_worth_nothing(task: NtfTask, st
     port = await task.server.listen("127.0.0.1", 0)
     agent, other = await connect(port), await connect(port)
     (answer,) = await asyncio.to_thread(agent.ask, agent.transmission(registering(agent), correlation=b"1" * 24))
-    token_id, _ = split_string(answer.content.removeprefix(b"IDTKN "))
+    token_id = Cursor(answer.content.removeprefix(b"IDTKN ")).short()
     replayed = agent.transmission(b"TDEL", correlation=b"2" * 24, entity=token_id)
     (answer,) = await asyncio.to_thread(other.ask, replayed)
     assert answer.content == b"ERR AUTH"

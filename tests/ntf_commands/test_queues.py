@@ -103,6 +103,73 @@ def test_and_on_so_many_servers(stage: Stage) -> None:
     assert agent.subscribe(99).startswith(b"IDSUB")
 
 
+def end_all(stage: Stage, status: str) -> None:
+    """As the source writes it."""
+    for row in stage.queues():
+        row.update(
+            [FollowedQueue.status.set(status), FollowedQueue.bucket.set(bucket_of(queue_of(bytes(row.queue)).server))]
+        )
+
+
+@pytest.mark.parametrize("status", ["DELETED", "END", "AUTH", "ERR CMD SYNTAX"])
+def test_what_has_ended_makes_room_where_a_token_has_all_that_it_may(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    """Agents make another subscription instead, and give up none that has ended."""
+    monkeypatch.setattr(subscription, "QUEUES_OF_TOKEN", 60)
+    agent = stage.agent().activate()
+    for number in range(60):
+        agent.subscribe(number)
+    end_all(stage, status)
+    stage.clock.advance(1)
+    assert agent.subscribe(60).startswith(b"IDSUB")
+    row = stage.subscription(agent)
+    assert (row.rule_count, len(stage.rules(row.subscription_id))) == (1, 1)
+    assert sum(not one.ended for one in stage.queues()) == 1
+    assert agent.ask(b"SCHK", queue_key(queue(0))) == AUTH
+    assert agent.subscribe(0).startswith(b"IDSUB")
+
+
+def test_and_servers_on_which_all_has_ended_count_no_more(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription, "SERVERS_OF_TOKEN", 2)
+    agent = stage.agent().activate()
+    agent.subscribe(1, server=1)
+    agent.ask(b"SDEL", queue_key(queue(1, 1)))
+    agent.subscribe(2, server=2)
+    assert agent.subscribe(3, server=3).startswith(b"IDSUB")
+    assert len(stage.token(agent).servers or ()) == 2
+    assert agent.subscribe(4, server=4) == QUOTA
+
+
+@pytest.mark.parametrize("status", ["NEW", "PENDING", "ACTIVE", "INACTIVE", "SERVICE"])
+def test_what_its_agent_goes_on_with_is_never_given_up(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    monkeypatch.setattr(subscription, "QUEUES_OF_TOKEN", 1)
+    agent = stage.agent().activate()
+    agent.subscribe(1)
+    end_all(stage, status)
+    assert agent.subscribe(2) == QUOTA
+    assert agent.ask(b"SCHK", queue_key(queue(1))) == f"SUB {status}".encode()
+
+
+def test_a_token_that_is_full_is_looked_through_once_an_hour(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription, "QUEUES_OF_TOKEN", 10)
+    agent = stage.agent().activate()
+    for number in range(10):
+        agent.subscribe(number)
+    with meter.running() as first:
+        assert agent.subscribe(10) == QUOTA
+    with meter.running() as second:
+        assert agent.subscribe(10) == QUOTA
+    assert (second.reads, second.writes) == (3, 0)
+    end_all(stage, "DELETED")
+    assert agent.subscribe(10) == QUOTA
+    stage.clock.advance(bounds.SEARCH_SECONDS)
+    assert agent.subscribe(10).startswith(b"IDSUB")
+    assert first.reads >= 10
+
+
 def test_commands_that_race_pass_no_bound_of_a_token(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscription, "SERVERS_OF_TOKEN", 2)
     agent = stage.agent().activate()

@@ -295,7 +295,7 @@ def test_a_code_that_was_delivered_confirms_its_token(stage: Stage) -> None:
     agent = stage.agent()
     agent.register()
     (push,) = stage.pushes()
-    command = of_outcome(push, PushDecision.DELIVERED, PushAnswer())
+    command = of_outcome(push, PushDecision.DELIVERED, answer_of(agent))
     assert command
     assert isinstance(read_command(command.content), CodeDelivered)
     stage.token_commands.handle(read_command(command.content), stage.clock())
@@ -303,6 +303,17 @@ def test_a_code_that_was_delivered_confirms_its_token(stage: Stage) -> None:
     assert agent.verify(agent.opened(push)["verification"]) == b"OK"
     stage.token_commands.handle(read_command(command.content), stage.clock())
     assert agent.status() == b"TKN ACTIVE"
+
+
+def test_a_code_that_was_delivered_to_the_token_before_confirms_nothing(stage: Stage) -> None:
+    agent = stage.agent()
+    agent.register()
+    (push,) = stage.pushes()
+    command = of_outcome(push, PushDecision.DELIVERED, answer_of(agent))
+    assert command
+    agent.replace(OTHER_DEVICE)
+    stage.token_commands.handle(read_command(command.content), stage.clock())
+    assert agent.status() == b"TKN REGISTERED"
 
 
 def test_a_dead_token_says_why_and_comes_to_life_with_its_queues(stage: Stage) -> None:
@@ -333,12 +344,16 @@ def test_a_death_from_before_the_token_was_registered_again_is_none(stage: Stage
     assert agent.status() == b"TKN REGISTERED"
 
 
+def answer_of(agent: Agent, reason: str | None = None) -> PushAnswer:
+    """Of a dispatch that has read the row as it is now."""
+    return PushAnswer(reason, int(agent.stage.subscription(agent).created_at))
+
+
 def death_of(agent: Agent) -> TokenDied:
-    """As dispatch reports it, which has read the row as it is now. The push was observed whenever."""
+    """As dispatch reports it. The push was observed whenever."""
     agent.register()
     (push,) = agent.stage.pushes()
-    row = agent.stage.subscription(agent)
-    command = of_outcome(push, PushDecision.TOKEN_GONE, PushAnswer("BadDeviceToken", int(row.created_at)))
+    command = of_outcome(push, PushDecision.TOKEN_GONE, answer_of(agent, "BadDeviceToken"))
     assert command
     died = read_command(command.content)
     assert isinstance(died, TokenDied)

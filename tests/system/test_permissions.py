@@ -155,6 +155,9 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
     Call(
         "ntf", "dynamodb:ConditionCheckItem", f"{PROD.prefix}simplex_tokens"
     ): "a queue is taken over from a token that is gone or dead: the commands' own tests have it",
+    Call(
+        "ntf", "dynamodb:Query", f"{PROD.prefix}simplex_queues/index/by_token"
+    ): "a token has a thousand queues, some of which have ended: the commands' own tests have it",
     Call("api", "dynamodb:PutItem", f"{PROD.prefix}wake_ups"): "a client asks to be woken: the API's own tests do",
     **{
         Call(

@@ -11,8 +11,8 @@ but have no rules: these come back when it is verified again. Another token take
     if that one waits for the code of the device that the other has proven to have: this one is deleted first.
 """
 
-from collections.abc import Callable
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from hmac import compare_digest
 from operator import and_
 from typing import NamedTuple
@@ -37,6 +37,7 @@ from clarion.rule_events import rule_events
 from clarion.rulesets import Changed, RuleSet
 from clarion.tables import RuleRow, Subscription, find_subscription, rule_key, transact, unchanged, update_if
 from ntf.commands.registration import is_of_device
+from ntf.commands.room import make_room
 from ntf.commands.store import NtfStore, authorized
 from ntf.commands.token import delete_token
 
@@ -44,13 +45,21 @@ _REFUSED = frozenset({TokenStatus.NEW, TokenStatus.REGISTERED, TokenStatus.CONFI
 """States in which a token takes no commands for subscriptions."""
 
 
+class _FullError(NtfRefusal):
+    """The token has as many queues as it may, or on as many servers."""
+
+
 def subscribe(store: NtfStore, request: NtfRequest, command: SubscribeQueue) -> bytes:
     key = queue_key(command.queue)
     for _ in range(WRITE_ATTEMPTS):
         token = _usable(store.authorized_token(command.token_id, request))
         found = store.find_queue(key)
-        if _subscribed(store, found, token, command):
-            return queue_subscribed(key)
+        try:
+            if _subscribed(store, found, token, command):
+                return queue_subscribed(key)
+        except _FullError:
+            if not make_room(store, token, partial(_given_up, store, token)):
+                raise
     raise NtfRefusal(ErrorType.STORE)
 
 
@@ -61,7 +70,8 @@ def check(store: NtfStore, request: NtfRequest) -> bytes:
 
 def delete(store: NtfStore, request: NtfRequest) -> bytes:
     for _ in range(WRITE_ATTEMPTS):
-        if _given_up(store, *_owned(store, request)):
+        queue, token = _owned(store, request)
+        if _given_up(store, token, [queue]):
             return OK
     raise NtfRefusal(ErrorType.STORE)
 
@@ -147,7 +157,7 @@ def _added(store: NtfStore, token: StoredToken, command: SubscribeQueue, place: 
     row, now = _row(store, token, command, place.changed_at + 1), store.clock()
     subscription = _active(token)
     if (subscription.rule_count if subscription else token.added) >= QUEUES_OF_TOKEN:
-        raise NtfRefusal(ErrorType.QUOTA)
+        raise _FullError(ErrorType.QUOTA)
     changes = _token_changes(token, command.queue, added=subscription is None)
     changed = Changed(subscription, _rule_of(row), {}) if subscription else None
 
@@ -166,13 +176,15 @@ def _added(store: NtfStore, token: StoredToken, command: SubscribeQueue, place: 
     return _written(store, write, changed, now)
 
 
-def _given_up(store: NtfStore, queue: FollowedQueue, token: StoredToken) -> bool:
+def _given_up(store: NtfStore, token: StoredToken, queues: Sequence[FollowedQueue]) -> bool:
     """False if one of the rows has changed meanwhile."""
     subscription, now = _active(token), store.clock()
-    changed = Changed(subscription, {}, _rule_of(queue)) if subscription else None
+    removed = {key: condition for queue in queues for key, condition in _rule_of(queue).items()}
+    changed = Changed(subscription, {}, removed) if subscription else None
 
     def write(transaction: TransactWrite) -> None:
-        transaction.update(queue, actions=ending(now), condition=FollowedQueue.token_id == queue.token_id)
+        for queue in queues:
+            transaction.update(queue, actions=ending(now), condition=_is_as_read(queue))
         if changed:
             _change_rules(transaction, changed, now)
 
@@ -212,14 +224,14 @@ class _TokenChange(NamedTuple):
 
 
 def _token_changes(token: StoredToken, queue: SmpQueue, *, added: bool) -> list[_TokenChange]:
-    """Raises `NtfRefusal` for one server too many."""
+    """Raises `_FullError` for one server too many."""
     one_more = _TokenChange(StoredToken.added.add(1), StoredToken.added < QUEUES_OF_TOKEN)
     changes = [one_more] if added else []
     name, known = server_name(queue.server), token.servers or set()
     if name in known:
         return changes
     if len(known) >= SERVERS_OF_TOKEN:
-        raise NtfRefusal(ErrorType.QUOTA)
+        raise _FullError(ErrorType.QUOTA)
     few = StoredToken.servers.does_not_exist() | (size(StoredToken.servers) < SERVERS_OF_TOKEN)
     return [*changes, _TokenChange(StoredToken.servers.add({name}), few)]
 

@@ -4,6 +4,7 @@ It checks what it is sent, keeps what it has for nobody, and can misbehave.
 """
 
 import asyncio
+import socket
 import ssl
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -22,51 +23,33 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from tests.ports import reserve_port
+from tests.simplex_wire import Cursor, batch, long, padded, short, transmissions_of
 
 BLOCK = 16_384
+_CENTURY = 36_500
 _DER, _SPKI = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
 _PEM = serialization.Encoding.PEM
 
 
-def _text(content: bytes) -> bytes:
-    return bytes([len(content)]) + content
-
-
-def _long(content: bytes) -> bytes:
-    return len(content).to_bytes(2, "big") + content
-
-
-def _padded(content: bytes) -> bytes:
-    return _long(content).ljust(BLOCK, b"#")
-
-
-def _block(*transmissions: bytes) -> bytes:
-    return _padded(bytes([len(transmissions)]) + b"".join(map(_long, transmissions)))
-
-
-class _Cursor:
-    def __init__(self, raw: bytes) -> None:
-        self.rest = raw
-
-    def take(self, count: int) -> bytes:
-        taken, self.rest = self.rest[:count], self.rest[count:]
-        assert len(taken) == count
-        return taken
-
-    def text(self) -> bytes:
-        return self.take(self.take(1)[0])
-
-    def long(self) -> bytes:
-        return self.take(int.from_bytes(self.take(2), "big"))
-
-
 class Chain:
-    """An identity and the leaf that it has signed; `signer` takes the identity's place, for a forged leaf."""
+    """An identity and the leaf that it has signed; `signer` takes the identity's place, for a forged leaf.
 
-    def __init__(self, folder: Path, *, signer: Ed25519PrivateKey | None = None, days: int = 30) -> None:
+    `ends_in_no_year`: its last day is in the year 0.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        signer: Ed25519PrivateKey | None = None,
+        days: int = 30,
+        ends_in_no_year: bool = False,
+    ) -> None:
         identity, self.leaf = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
         root, name = self._certificate("identity", "identity", identity, identity, 365), "server"
         leaf = self._certificate(name, "identity", self.leaf, signer or identity, days)
+        if ends_in_no_year:
+            leaf = _ending_in_no_year(self._certificate(name, "identity", self.leaf, identity, _CENTURY), identity)
         self.certificates = [leaf.public_bytes(_DER), root.public_bytes(_DER)]
         self.fingerprint = sha256(self.certificates[1]).digest()
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -98,6 +81,16 @@ class Chain:
         )
 
 
+def _ending_in_no_year(leaf: x509.Certificate, signer: Ed25519PrivateKey) -> x509.Certificate:
+    """`leaf` has to end after 2050: from then on certificates write the year with four digits."""
+    signed = leaf.tbs_certificate_bytes
+    altered = signed.replace(f"{leaf.not_valid_after_utc:%Y%m%d}".encode(), b"00000101")
+    assert altered != signed
+    # The signature comes last.
+    rest = leaf.public_bytes(_DER).replace(signed, altered)[: -len(leaf.signature)]
+    return x509.load_der_x509_certificate(rest + signer.sign(altered))
+
+
 @dataclass(eq=False)
 class ServedQueue:
     """`kept` has waited for somebody to subscribe; `refusal` is what each subscription is answered by."""
@@ -116,7 +109,7 @@ class _Client:
 
     def send(self, *transmissions: bytes) -> None:
         with suppress(OSError):
-            self.writer.write(_block(*transmissions))
+            self.writer.write(batch(BLOCK, *transmissions))
 
 
 class SmpTestServer:
@@ -166,8 +159,8 @@ class SmpTestServer:
     def address(self, *hosts: str) -> bytes:
         """As an agent encodes it: hosts, port, fingerprint."""
         listed = [host.encode() for host in hosts or ("127.0.0.1",)]
-        names = bytes([len(listed)]) + b"".join(map(_text, listed))
-        return names + _text(str(self._port).encode()) + _text(self.chain.fingerprint)
+        names = bytes([len(listed)]) + b"".join(map(short, listed))
+        return names + short(str(self._port).encode()) + short(self.chain.fingerprint)
 
     def add_queue(self) -> tuple[bytes, Ed25519PrivateKey]:
         """The notifier's id and its key."""
@@ -181,7 +174,7 @@ class SmpTestServer:
         by_client = defaultdict[_Client, list[bytes]](list)
         for notifier_id, nonce in zip(notifier_ids, nonces, strict=True):
             queue = self.queues[notifier_id]
-            event = b"\0\0" + _text(notifier_id) + b"NMSG " + nonce + _text(b"\x6d" * 144)
+            event = b"\0\0" + short(notifier_id) + b"NMSG " + nonce + short(b"\x6d" * 144)
             if queue.subscriber:
                 by_client[queue.subscriber].append(event)
             else:
@@ -194,14 +187,19 @@ class SmpTestServer:
     def delete(self, notifier_id: bytes) -> None:
         queue = self.queues.pop(notifier_id)
         if queue.subscriber:
-            queue.subscriber.send(b"\0\0" + _text(notifier_id) + b"DELD")
+            queue.subscriber.send(b"\0\0" + short(notifier_id) + b"DELD")
 
     def take_away(self, notifier_id: bytes) -> None:
         """Another notifier subscribes."""
         queue = self.queues[notifier_id]
         assert queue.subscriber
-        queue.subscriber.send(b"\0\0" + _text(notifier_id) + b"END")
+        queue.subscriber.send(b"\0\0" + short(notifier_id) + b"END")
         queue.subscriber = None
+
+    def take_little_at_a_time(self) -> None:
+        """From now on its machine holds next to nothing of what it has not read."""
+        assert self._server
+        self._server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
 
     def send_raw(self, content: bytes) -> None:
         for client in self.clients:
@@ -247,22 +245,20 @@ class SmpTestServer:
         algorithm = bytes.fromhex("300506032b6570")
         content = spki + algorithm + b"\x03\x41\x00" + signature
         signed = b"\x30" + bytes([len(content)]) + content
-        certificates = bytes([len(self.chain.certificates)]) + b"".join(map(_long, self.chain.certificates))
-        hello = lowest.to_bytes(2, "big") + highest.to_bytes(2, "big") + _text(client.session_id)
-        client.writer.write(_padded(hello + certificates + _long(signed)))
-        answer = _Cursor(_Cursor(await client.reader.readexactly(BLOCK)).long())
+        certificates = bytes([len(self.chain.certificates)]) + b"".join(map(long, self.chain.certificates))
+        hello = lowest.to_bytes(2, "big") + highest.to_bytes(2, "big") + short(client.session_id)
+        client.writer.write(padded(hello + certificates + long(signed), BLOCK))
+        answer = Cursor(Cursor(await client.reader.readexactly(BLOCK)).long())
         assert answer.take(2) == (10).to_bytes(2, "big")
-        assert answer.text() == self.chain.fingerprint
+        assert answer.short() == self.chain.fingerprint
 
     async def _answer(self, client: _Client, block: bytes) -> None:
-        content = _Cursor(_Cursor(block).long())
-        transmissions = [content.long() for _ in range(content.take(1)[0])]
-        assert not content.rest
+        transmissions = transmissions_of(block)
         self.batches.append(len(transmissions))
         answers: list[bytes] = []
         kept: list[bytes] = []
         for raw in transmissions:
-            answers += self._execute(client, _Cursor(raw), kept)
+            answers += self._execute(client, Cursor(raw), kept)
         for start in range(0, len(answers), 200):
             client.send(*answers[start : start + 200])
         for start in range(0, len(kept), 80):
@@ -270,10 +266,10 @@ class SmpTestServer:
         await client.writer.drain()
         await self._note()
 
-    def _execute(self, client: _Client, raw: _Cursor, kept: list[bytes]) -> Iterable[bytes]:
-        authorization, signed = raw.text(), _text(client.session_id) + raw.rest
-        number, entity, command = raw.text(), raw.text(), raw.rest
-        head = b"\0" + _text(number) + _text(entity)
+    def _execute(self, client: _Client, raw: Cursor, kept: list[bytes]) -> Iterable[bytes]:
+        authorization, signed = raw.short(), short(client.session_id) + raw.rest
+        number, entity, command = raw.short(), raw.short(), raw.rest
+        head = b"\0" + short(number) + short(entity)
         if command == b"PING":
             self.pings += 1
             return [head + b"PONG"]
@@ -292,7 +288,7 @@ class SmpTestServer:
             return [head + b"ERR " + queue.refusal]
         if queue.subscriber and queue.subscriber is not client:
             self.ended.append(entity)
-            queue.subscriber.send(b"\0\0" + _text(entity) + b"END")
+            queue.subscriber.send(b"\0\0" + short(entity) + b"END")
         queue.subscriber = client
         self.subscribed.append(entity)
         kept += queue.kept

@@ -57,10 +57,16 @@ async def test_another_identity_than_the_agent_named_is_refused(smp: SmpTestServ
     assert await refusal(SmpServer(address.hosts, address.port, bytes(32))) == "another identity"
 
 
-@pytest.mark.parametrize("fault", ["signer", "days"])
-async def test_a_leaf_that_is_forged_or_expired_is_refused(fault: str, tmp_path: Path) -> None:
-    wrong = {"signer": Ed25519PrivateKey.generate()} if fault == "signer" else {"days": -1}
-    async with SmpTestServer(tmp_path, Chain(tmp_path, **wrong)) as server:
+FAULTS = {
+    "forged": {"signer": Ed25519PrivateKey.generate()},
+    "expired": {"days": -1},
+    "no year": {"ends_in_no_year": True},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_leaf_that_is_forged_or_not_valid_now_is_refused(fault: str, tmp_path: Path) -> None:
+    async with SmpTestServer(tmp_path, Chain(tmp_path, **FAULTS[fault])) as server:  # type: ignore[arg-type] # as it takes them
         assert (await refusal(address_of(server))).startswith("a leaf that")
 
 

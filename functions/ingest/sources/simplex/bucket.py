@@ -49,7 +49,7 @@ class FollowedBucket:
         self._bucket = bucket
         self._context = context
         self._on_read = on_read
-        self._statuses = StatusWriter(is_ours)
+        self._statuses = StatusWriter(is_ours, context.writing)
         self._servers: dict[bytes, FollowedServer] = {}
         """By their encoded address."""
         self._following: dict[bytes, asyncio.Task[None]] = {}

@@ -84,9 +84,10 @@ def _leaf_of(server: SmpServer, chain: Sequence[bytes]) -> Ed25519PublicKey | Ed
         leaf, identity = map(x509.load_der_x509_certificate, chain[:2])
         leaf.verify_directly_issued_by(identity)
         key = leaf.public_key()
+        is_valid = leaf.not_valid_before_utc <= datetime.now(UTC) <= leaf.not_valid_after_utc
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, x509.InvalidVersion):
-        raise MalformedSimplex("a leaf that its identity has not signed") from None
-    if not leaf.not_valid_before_utc <= datetime.now(UTC) <= leaf.not_valid_after_utc:
+        raise MalformedSimplex("a leaf that can't be read, or that its identity has not signed") from None
+    if not is_valid:
         raise MalformedSimplex("a leaf that is not valid now")
     if not isinstance(key, Ed25519PublicKey | Ed448PublicKey):
         raise MalformedSimplex("a leaf with a key of another kind")

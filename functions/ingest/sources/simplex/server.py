@@ -61,12 +61,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerContext:
-    """What the followed servers of one task share. `take` hands envelopes on; who is `reading` reads many rows."""
+    """What the followed servers of one task share.
+
+    `take` hands envelopes on; who is `reading` reads many rows, who is `writing` writes one. These are few: they have
+    threads of those that messages are sent on, and when a table hangs, messages must not wait for it.
+    """
 
     connector: Connector
     places: Places
     room: Room
     reading: asyncio.Semaphore
+    writing: asyncio.Semaphore
     take: Callable[[Sequence[bytes]], Awaitable[None]]
     open_key: OpenKey
     times: SmpTimes

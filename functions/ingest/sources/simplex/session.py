@@ -8,8 +8,9 @@ waiting queues ──signed, in a thread──▶ NSUB … ──▶ server ─�
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -72,6 +73,28 @@ class _Asked:
     signed: bytes | None
 
 
+class Stopwatch:
+    """Seconds in which we wait for the server: it is stopped while the server waits for us."""
+
+    def __init__(self) -> None:
+        self._stopped_at: float | None = None
+        self._stopped_for = 0.0
+
+    @property
+    def now(self) -> float:
+        at = time.monotonic() if self._stopped_at is None else self._stopped_at
+        return at - self._stopped_for
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        began = self._stopped_at = time.monotonic()
+        try:
+            yield
+        finally:
+            self._stopped_at = None
+            self._stopped_for += time.monotonic() - began
+
+
 class SmpSession:
     def __init__(
         self,
@@ -89,7 +112,8 @@ class SmpSession:
         self._asked: dict[bytes, tuple[WatchedQueue, float]] = {}
         """By correlation id: for which queue, and when. The oldest comes first."""
         self._has_space = asyncio.Event()
-        self._received_at = time.monotonic()
+        self._stopwatch = Stopwatch()
+        self._received_at = self._stopwatch.now
 
     async def run(self) -> None:
         """Until it ends, raising `SourceFault`."""
@@ -106,7 +130,7 @@ class SmpSession:
             queues = await self._queues.take_waiting(BATCH)
             await self._wait_for_space()
             asked = await asyncio.get_running_loop().run_in_executor(_SIGNING, self._sign, queues)
-            now = time.monotonic()
+            now = self._stopwatch.now
             self._asked.update((one.id, (one.queue, now)) for one in asked if one.signed)
             for one in asked:
                 if not one.signed:
@@ -135,29 +159,34 @@ class SmpSession:
             await self._has_space.wait()
 
     async def _watch(self) -> None:
-        """Ask whether it is still there, if it is silent. Raise `SourceLost` if it isn't."""
+        """Ask whether it is still there, if it is silent. Raise `SourceLost` if it isn't, also where it reads nothing."""
+        pinged_at = self._stopwatch.now
         while True:
             await asyncio.sleep(min(self._times.ping, self._times.answer) / 4)
-            now = time.monotonic()
+            now = self._stopwatch.now
             _, oldest = next(iter(self._asked.values()), (None, now))
             if now - oldest > self._times.answer:
                 raise SourceLost("no answer")
             if now - self._received_at > self._times.silence:
                 raise SourceLost("silence")
-            if now - self._received_at > self._times.ping:
+            if now - max(self._received_at, pinged_at) > self._times.ping:
+                pinged_at = now
                 block = next(batch_blocks([ping(os.urandom(NONCE_BYTES))], SMP_BLOCK_BYTES))
-                await self._connection.write(block)
+                async with asyncio.timeout(self._times.answer):
+                    await self._connection.write(block)
 
     async def _read(self) -> None:
         while True:
             block = await self._connection.read_block()
-            self._received_at = time.monotonic()
+            self._received_at = self._stopwatch.now
             try:
                 transmissions = read_block(block)
             except MalformedSimplex as error:
                 raise SourceFault(str(error)) from None
-            await self._take(transmissions)
-            await self._queues.pace.spend(len(transmissions))
+            # As long as AWS takes nothing, what the server sends waits in its socket: it sends none of that again.
+            with self._stopwatch.stopped():
+                await self._take(transmissions)
+                await self._queues.pace.spend(len(transmissions))
 
     async def _take(self, transmissions: Sequence[SmpTransmission]) -> None:
         messages: list[tuple[WatchedQueue, MessageArrived]] = []

@@ -35,6 +35,7 @@ from ingest.sources.simplex.queues import WatchedQueue
 from ingest.sources.simplex.room import Room
 from ingest.sources.simplex.server import ServerContext
 from ingest.sources.simplex.session import OpenKey, SmpTimes, UnreadableKey
+from ingest.sources.simplex.statuses import WRITERS
 
 TIMES = SmpTimes()
 SEVERAL = 3
@@ -186,7 +187,8 @@ def open_servers(settings: IngestSettings, downstreams: Sequence[Downstream]) ->
     (downstream,) = downstreams
     secret_id = settings.secrets[STORAGE_KEY]
     connector = Connector(client_context(), loopback=options.allow_loopback)
-    places, room, reading = Places(), Room(), asyncio.Semaphore(1)
+    places, room = Places(), Room()
+    reading, writing = asyncio.Semaphore(1), asyncio.Semaphore(WRITERS)
 
     def make_context(open_key: OpenKey) -> ServerContext:
         return ServerContext(
@@ -194,6 +196,7 @@ def open_servers(settings: IngestSettings, downstreams: Sequence[Downstream]) ->
             places=places,
             room=room,
             reading=reading,
+            writing=writing,
             take=downstream.take,
             open_key=open_key,
             times=TIMES,

@@ -15,17 +15,21 @@ from clarion.networks.simplex.statuses import QueueStatus
 from clarion.tables import update_if
 from ingest.sources.simplex.queues import WatchedQueue
 
-_WRITERS = 4
+WRITERS = 4
 _PAUSE_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
 
 class StatusWriter:
-    """`is_ours`: whether the queues that it writes of are this task's to follow, just now. May raise `AWS_ERRORS`."""
+    """`is_ours`: whether the queues that it writes of are this task's to follow, just now. May raise `AWS_ERRORS`.
 
-    def __init__(self, is_ours: Callable[[], Awaitable[bool]]) -> None:
+    Whoever is `writing` has a thread of those that messages are sent on.
+    """
+
+    def __init__(self, is_ours: Callable[[], Awaitable[bool]], writing: asyncio.Semaphore) -> None:
         self._is_ours = is_ours
+        self._turn = writing
         self._due, self._writing = set[WatchedQueue](), set[WatchedQueue]()
         self._any_due, self._idle = asyncio.Event(), asyncio.Event()
         self._signal()
@@ -40,7 +44,7 @@ class StatusWriter:
 
     async def write_forever(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(_WRITERS):
+            for _ in range(WRITERS):
                 tasks.create_task(self._write_one_by_one())
 
     async def flush(self, seconds: float) -> None:
@@ -64,7 +68,8 @@ class StatusWriter:
     async def _try_to_write(self, queue: WatchedQueue, status: str) -> str | None:
         """The status, if nothing is left to be done about it."""
         try:
-            await self._write(queue, status)
+            async with self._turn:
+                await self._write(queue, status)
         except AWS_ERRORS as error:
             log.warning("status not written", extra={"error": describe(error)})
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -4,6 +4,8 @@ QUEUES_OF_TOKEN = 1_000
 """An app subscribes to one for each of its conversations."""
 SERVERS_OF_TOKEN = 50
 """An agent's queues lie on servers of its own choice, of which it has some twenty. Each server is a connection of ours."""
+SEARCH_SECONDS = 3_600
+"""So seldom at most is a token that has all of these looked through for what has ended: that reads all of its rows."""
 CODES_OF_DEVICE_AND_PEER = 12
 """In an hour, from one network address to one device token: anybody may name it, and each code wakes its app."""
 CODES_OF_DEVICE = 120

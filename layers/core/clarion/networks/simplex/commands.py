@@ -15,18 +15,19 @@ _CLIENT_PREFIX = b"simplex:"
 
 
 class CodeDelivered(Message):
-    """Apple took the push with a token's code. `token_id` is in hex."""
+    """Apple took the push with a token's code.
+
+    `token_id` is in hex. `registered_at` is when the one that was pushed to was registered or verified, in UNIX
+    milliseconds: a dispatch that has read the row too early pushes to the token before.
+    """
 
     kind: Literal["code_delivered"] = "code_delivered"
     token_id: str
+    registered_at: int
 
 
 class TokenDied(Message):
-    """Apple says that a token is dead, by its `reason`.
-
-    `registered_at` is when the one that was pushed to was registered or verified, in UNIX milliseconds: a dispatch that
-    has read the row too early pushes to the token before.
-    """
+    """Apple says that a token is dead, by its `reason`; the rest is as above."""
 
     kind: Literal["token_died"] = "token_died"
     token_id: str
@@ -62,14 +63,16 @@ _COMMANDS: TypeAdapter[SimplexCommand] = TypeAdapter(Annotated[SimplexCommand, F
 
 def of_outcome(push: PushMessage, outcome: PushDecision, answer: PushAnswer) -> Command | None:
     """A push brings its token's death to light whatever it is for; only a code's delivery changes anything."""
+    token_id, registered_at = token_id_of(push.client_id), answer.registered_at
+    command: SimplexCommand
     match outcome:
-        case PushDecision.TOKEN_GONE if answer.registered_at is not None:
-            token_id = token_id_of(push.client_id)
-            died = TokenDied(token_id=token_id, reason=answer.reason, registered_at=answer.registered_at)
-            return Command(SIMPLEX, died.to_json().encode())
-        case PushDecision.DELIVERED if push.purpose is Purpose.VERIFICATION:
-            return Command(SIMPLEX, CodeDelivered(token_id=token_id_of(push.client_id)).to_json().encode())
-    return None
+        case PushDecision.TOKEN_GONE if registered_at is not None:
+            command = TokenDied(token_id=token_id, reason=answer.reason, registered_at=registered_at)
+        case PushDecision.DELIVERED if registered_at is not None and push.purpose is Purpose.VERIFICATION:
+            command = CodeDelivered(token_id=token_id, registered_at=registered_at)
+        case _:
+            return None
+    return Command(SIMPLEX, command.to_json().encode())
 
 
 def message_of(command: SimplexCommand) -> CommandMessage:

@@ -51,7 +51,7 @@ NEEDS = Needs(
         Grant(TOKENS, ("GetItem", "UpdateItem", "ConditionCheckItem"), _WORKER),
         Grant(QUEUES, ("BatchGetItem", "PutItem", "UpdateItem"), _SERVER),
         Grant(QUEUES, ("UpdateItem",), _WORKER),
-        Grant(f"{QUEUES}/index/{BY_TOKEN}", ("Query",), _WORKER),
+        Grant(f"{QUEUES}/index/{BY_TOKEN}", ("Query",), _SERVER_AND_WORKER),
         Grant(ITEMS, ("GetItem",), _SERVER),
         Grant(ITEMS, ("DeleteItem",), _WORKER),
         Grant("subscriptions", ("BatchGetItem", "PutItem", "UpdateItem", "DeleteItem"), _SERVER),

@@ -26,6 +26,8 @@ BUCKETS = 16
 ENDED, NEWS = BUCKETS, BUCKETS + 1
 FOLLOWED = frozenset({QueueStatus.NEW, QueueStatus.PENDING, QueueStatus.ACTIVE, QueueStatus.INACTIVE})
 """The states of those that a source subscribes to when it begins."""
+KEPT = FOLLOWED | {QueueStatus.SERVICE}
+"""The states in which an agent goes on with a subscription. In another it makes a new one, and forgets this one."""
 
 
 class QueuesByBucket(GlobalSecondaryIndex["FollowedQueue"]):

@@ -77,6 +77,8 @@ class StoredToken(Model):
     """How many queues were added since it has lost its rules."""
     servers = UnicodeSetAttribute(null=True)
     """The `server_name` of each SMP server that it has named."""
+    searched_at = NumberAttribute(default=0)
+    """When its queues were searched for some that have ended, in UNIX milliseconds."""
     registered_at = NumberAttribute(default=0)
     """When its token was, in UNIX milliseconds: another time for each of its tokens."""
     ttl = NumberAttribute(null=True)
