@@ -20,7 +20,7 @@ from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
-import emulator_shortcuts
+import emulator_shortcuts  # type: ignore[import-not-found] # beside this program
 import hypercorn.asyncio  # type: ignore[import-not-found] # of the emulator's environment
 import uvicorn
 from ministack import app  # type: ignore[import-not-found] # of the emulator's environment

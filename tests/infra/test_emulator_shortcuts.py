@@ -47,8 +47,8 @@ def emulator() -> Iterator[Emulator]:
         yield emulator
 
 
-def client(emulator: Emulator, service: str, **credentials: str) -> Any:
-    session = boto3.Session(region_name=REGION, **credentials) if credentials else emulator.session
+def client(emulator: Emulator, service: str, session: boto3.Session | None = None) -> Any:
+    session = session or emulator.session
     return session.client(service, endpoint_url=emulator.endpoint)  # type: ignore[call-overload] # by literals
 
 
@@ -78,9 +78,9 @@ def test_a_policy_counts_as_it_is_now(emulator: Emulator) -> None:
     iam, sqs = client(emulator, "iam"), client(emulator, "sqs")
     role = iam.create_role(RoleName="reader", AssumeRolePolicyDocument=policy(TRUST))["Role"]
     found = client(emulator, "sts").assume_role(RoleArn=role["Arn"], RoleSessionName="session")["Credentials"]
-    names = {"aws_access_key_id": "AccessKeyId", "aws_secret_access_key": "SecretAccessKey"}
-    credentials = {name: found[given] for name, given in {**names, "aws_session_token": "SessionToken"}.items()}
-    as_role, url = client(emulator, "sqs", **credentials), sqs.create_queue(QueueName="queue")["QueueUrl"]
+    keys = found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"]
+    as_role = client(emulator, "sqs", boto3.Session(*keys, region_name=REGION))
+    url = sqs.create_queue(QueueName="queue")["QueueUrl"]
     allowed = {"Effect": "Allow", "Action": "sqs:GetQueueAttributes", "Resource": "*"}
 
     for effect, may in ("Allow", True), ("Deny", False), ("Allow", True):
