@@ -20,6 +20,7 @@ from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
+import emulator_shortcuts  # type: ignore[import-not-found] # beside this program
 import hypercorn.asyncio  # type: ignore[import-not-found] # of the emulator's environment
 import uvicorn
 from ministack import app  # type: ignore[import-not-found] # of the emulator's environment
@@ -40,8 +41,8 @@ def recorded(enforce: Callable[..., Any], log: Path) -> Callable[..., Any]:
 
     def enforce_and_record(access_key: str, action: str, *words: Any, resource_arn: str = "*", **more: Any) -> Any:
         denied = enforce(access_key, action, *words, resource_arn=resource_arn, **more)
-        caller = iam_evaluator.resolve_principal(access_key or "", responses.get_account_id())
-        _, is_role, name = getattr(caller, "arn", "").partition(ROLE)
+        caller = iam_evaluator.resolve_credential(access_key or "", responses.get_account_id())
+        _, is_role, name = getattr(caller, "principal_arn", "").partition(ROLE)
         if is_role:
             role, _, session = name.partition("/")
             asked = {"role": role, "session": session, "action": action, "resource": resource_arn}
@@ -166,5 +167,6 @@ if __name__ == "__main__":
     lambda_runtime.zipfile = unpacking_once(zipfile)
     dynamodb._query = narrowed(dynamodb._query)  # noqa: SLF001 - as above
     iam_actions.dynamodb_service_context = of_one_table(iam_actions.dynamodb_service_context)
+    emulator_shortcuts.take()
     iam_evaluator.enforce = recorded(iam_evaluator.enforce, Path(sys.argv.pop()))
     app.main()

@@ -3,7 +3,7 @@
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -44,6 +44,7 @@ from dispatch.pushes import build, is_networks_own, obstacle
 from dispatch.queue import Delivery, PushQueue
 
 logger = Logger(service="dispatch")
+WRITERS = 8
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatcher:
-    """`transactions` is how many run at once to end subscriptions; each takes some ten milliseconds.
+    """Rows are written by `writers`, several at once; to end a subscription takes some ten milliseconds.
 
     A message that failed in `max_receives` attempts is a dead letter.
     """
@@ -83,7 +84,7 @@ class Dispatcher:
     command_queues: Mapping[str, str] = field(default_factory=dict)
     payload_secrets: Mapping[str, Secret[SharedSecret]] = field(default_factory=dict)
     table_prefix: str = ""
-    transactions: int = 8
+    writers: Executor = field(default_factory=lambda: ThreadPoolExecutor(WRITERS))
     max_receives: int | None = None
     states: dict[App, tuple[CircuitBreaker, TokenFaultScore]] = field(default_factory=dict)
 
@@ -137,9 +138,7 @@ class Dispatcher:
 
     def _note_sent(self, attempts: Iterable[Attempt]) -> None:
         sent = [one for one in attempts if one.newest is not None and isinstance(one.verdict, Delivered)]
-        if sent:
-            with ThreadPoolExecutor(self.transactions) as pool:
-                deque(pool.map(self._note_one_sent, sent), maxlen=0)
+        deque(self.writers.map(self._note_one_sent, sent), maxlen=0)
 
     def _note_one_sent(self, attempt: Attempt) -> None:
         """What can't be noted may be pushed again: better than that this push is, as it would if its message came back."""
@@ -219,11 +218,9 @@ class Dispatcher:
 
     def _end_subscriptions(self, attempts: Iterable[Attempt]) -> None:
         gone = [attempt for attempt in attempts if isinstance(attempt.verdict, TokenGone)]
-        if gone:
-            with ThreadPoolExecutor(self.transactions) as pool:
-                for ended in pool.map(self._end_subscription, gone):
-                    for row in ended:
-                        self.events.add(SubscriptionChanged.of(row, self._milliseconds()))
+        for ended in self.writers.map(self._end_subscription, gone):
+            for row in ended:
+                self.events.add(SubscriptionChanged.of(row, self._milliseconds()))
 
     def _end_subscription(self, attempt: Attempt) -> list[Subscription]:
         gone, row = attempt.verdict, attempt.row

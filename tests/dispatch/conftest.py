@@ -2,6 +2,7 @@ import json
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast, override
@@ -348,7 +349,7 @@ class Worker:
             command_queues={"toy": "commands", SIMPLEX: "commands"},
             clock=clock,
             max_receives=PROD.dispatch.receives,
-            transactions=1,  # moto loses its head when there are several
+            writers=ThreadPoolExecutor(1),  # moto loses its head when there are several
         )
 
     def work(self) -> BatchReport:

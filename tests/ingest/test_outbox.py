@@ -159,6 +159,21 @@ async def test_a_batch_waits_for_company_until_it_is_full(handled: list[int]) ->
     assert len(await asyncio.wait_for(taking, 30)) == MOST
 
 
+async def test_a_batch_waits_no_longer_than_the_least_patient_of_its_entries(handled: list[int]) -> None:
+    def patience(one: Outgoing) -> float:
+        return 0.0 if one.fingerprint == 2 else 60.0
+
+    outbox = Outbox[Outgoing](
+        to="queue", budget=Budget(AMPLE), most=MOST, linger=0.001, patience=patience, taken=lambda _: None
+    )
+    outbox.add(entry(1))
+    taking = asyncio.create_task(outbox.take())
+    await asyncio.sleep(0.05)
+    assert not taking.done()
+    outbox.add(entry(2))
+    assert [one.fingerprint for one in await asyncio.wait_for(taking, 30)] == [1, 2]
+
+
 async def test_what_is_larger_than_a_batch_leaves_alone(handled: list[int]) -> None:
     outbox = make_outbox(handled)
     names = ("subscription",) * (BATCH_BYTES // NAME_BYTES)

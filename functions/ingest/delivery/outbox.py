@@ -15,6 +15,8 @@ The bytes are divided among the sources. So one that shows more than can be sent
 
 import asyncio
 import logging
+import math
+import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -109,18 +111,22 @@ class Outbox[E: Entry]:
         next_budget: Budget | None = None,
         most: int,
         linger: float,
+        patience: Callable[[E], float] = lambda _: 0.0,
         taken: Callable[[E], None],
     ) -> None:
         """`most` entries share a batch, which waits `linger` seconds for company: AWS bills by the batch.
 
-        `to` names who takes them, `taken` is called with each entry that was, and `next_budget` is that of where it goes
-        then.
+        It waits longer if each of its entries has `patience` for so many seconds. `to` names who takes them, `taken` is
+        called with each entry that was, and `next_budget` is that of where it goes then.
         """
         self.to = to
         self._budget = budget
         self._next_budget = next_budget or budget
         self._most = most
         self._linger = linger
+        self._patience = patience
+        self._due = math.inf
+        """When the batch has waited long enough, by the monotonic clock."""
         self._taken = taken
         self._waiting: OrderedDict[int, deque[E]] = OrderedDict()
         """By source, those with entries only; the one whose turn it is comes first."""
@@ -150,6 +156,7 @@ class Outbox[E: Entry]:
         self._budget[entry.source].take(entry.held_size)
         self._of_receipt[entry.receipt] += 1
         self._queue_of(entry).append(entry)
+        self._let_wait(max(self._linger, self._patience(entry)))
         self._signal()
 
     def is_crowded(self, source: int) -> bool:
@@ -170,8 +177,10 @@ class Outbox[E: Entry]:
         """Wait until it holds entries, then take as many as one batch may hold, until `done`."""
         while True:
             await self._sendable.wait()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._full.wait(), self._linger)
+            while not self._full.is_set() and (left := self._due - time.monotonic()) > 0:
+                # One with less patience may come meanwhile.
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._full.wait(), min(left, self._linger))
             if self._sendable.is_set():
                 return self._batch()
 
@@ -185,6 +194,7 @@ class Outbox[E: Entry]:
                 self._taken(entry)
         for entry in reversed(failed):
             self._queue_of(entry).appendleft(entry)
+            self._let_wait(self._linger)
         self._signal()
 
     async def drain(self) -> None:
@@ -205,8 +215,14 @@ class Outbox[E: Entry]:
             free -= entry.wire_size
             batch.append(entry)
             self._in_flight[entry.id] = entry
+        self._due = math.inf
+        if self._waiting:
+            self._let_wait(self._linger)
         self._signal()
         return batch
+
+    def _let_wait(self, seconds: float) -> None:
+        self._due = min(self._due, time.monotonic() + seconds)
 
     def _queue_of(self, entry: E) -> deque[E]:
         """Where to put the `entry`, which is counted."""

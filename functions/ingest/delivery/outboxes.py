@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from clarion.metrics import Metric
+from clarion.networks import network
 from ingest.counts import Counts
 from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
 from ingest.delivery.outbox import Budget, Outbox, send_forever
@@ -15,6 +16,8 @@ QUEUE_IN_FLIGHT = 8
 """Batches on their way to SQS at once."""
 _QUEUE_BATCH = 10
 _QUEUE_LINGER_SECONDS = 0.02
+_PATIENCE_SECONDS = 0.05
+"""Of what a push waits for anyway, as `Newest.delay_seconds` says: a task that is killed loses so much more of it."""
 LAKE_IN_FLIGHT = 2
 _LAKE_BATCH = 5_000
 _COMMANDS_IN_FLIGHT = 1
@@ -22,6 +25,10 @@ COMMANDS_SHARE = 0.25
 """Of the space for what the queue has not taken: so much more there is for each network's commands."""
 COMMANDS_DRAIN_SECONDS = 3.0
 """So long a task that ends waits for its commands to be taken: until it hands over, nobody takes in envelopes."""
+
+
+def _patience(outgoing: Outgoing) -> float:
+    return _PATIENCE_SECONDS if network(outgoing.network).newest else 0.0
 
 
 class Listener(Protocol):
@@ -70,6 +77,7 @@ class Outboxes:
             next_budget=lake_budget,
             most=_QUEUE_BATCH,
             linger=_QUEUE_LINGER_SECONDS,
+            patience=_patience,
             taken=self._sent,
         )
         self.commands = {

@@ -6,6 +6,7 @@ An SMP server keeps what it has not handed over for a day, so an arrival is of n
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 
 from clarion.networks.simplex.addresses import SmpQueue, read_queue
@@ -15,6 +16,8 @@ from clarion.networks.simplex.rules import queue_key
 
 LIFETIME_SECONDS = 86_400
 _VERSION = b"\1"
+_REMEMBERED = 1_024
+"""Half a KB each."""
 _LATEST = 1 << 40
 """No source's clock shows this."""
 
@@ -45,8 +48,9 @@ def encode(queue: SmpQueue, read_at: int, message: MessageArrived) -> bytes:
     return _VERSION + word64(read_at) + message.nonce + short(message.metadata) + queue.encoded
 
 
+@lru_cache(_REMEMBERED)
 def decode(raw: bytes) -> QueueMessage:
-    """Raises `MalformedSimplex`."""
+    """Each push reads all that its row holds several times, and the next one again. Raises `MalformedSimplex`."""
     reader = Reader(raw)
     reader.expect(_VERSION)
     read_at, message = reader.word64(), MessageArrived(reader.take(MESSAGE_NONCE_BYTES), reader.short())
