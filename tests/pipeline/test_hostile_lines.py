@@ -1,0 +1,105 @@
+"""Lines that no component of Clarion writes: each is taken in as it is, or kept apart, and none ends a job."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clarion.events import Event
+from pipeline.columns import UNREADABLE
+from pipeline.compact import compact
+from pipeline.explain.request import ExplainRequest, explain
+from pipeline.lake import EventLake
+from pipeline.lookup import Lookup
+from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.raw import LINE_BYTES
+from pipeline.schemas import EventKind
+from tests.pipeline.small_lake import PHONE, START, Way, ruled, subscribed
+
+WAY = Way(START)
+OBSERVED, ENVELOPE, NOTIFIED, PUSHED = WAY.delivered()
+SUBSCRIBED, RULED = subscribed(), ruled(WAY.key)
+PERIOD = Period(START - DAY_MS, START + DAY_MS)
+
+
+def line(event: Event, **values: object) -> str:
+    return json.dumps({**json.loads(event.to_line()), **values}, separators=(",", ":"))
+
+
+def odd() -> Iterator[str]:
+    """What an event says, but for one value."""
+    for raw in ("A", "=", "n\u00f6", 7):
+        yield line(OBSERVED, raw=raw)
+    for decided in (ENVELOPE, NOTIFIED, PUSHED):
+        yield line(decided, decision="tea")
+        yield line(decided, envelope_id="abc")
+    yield line(NOTIFIED, sender="zz")
+    yield line(NOTIFIED, judged_at="soon")
+    yield line(NOTIFIED, channel="pigeon")
+    yield line(PUSHED, purpose="fun")
+    yield line(SUBSCRIBED, status="asleep")
+    yield line(RULED, change="moved")
+    for rules in ([None], [{}], [{"key": "abc"}], "all", {"key": WAY.key.hex()}):
+        yield line(RULED, rules=rules)
+    yield line(PUSHED, at=1e300)
+    yield line(PUSHED, at=10**40)
+
+
+NO_EVENTS = [
+    "[" * 500_000,
+    '{"event":"push","a":' * 20_000,
+    "null",
+    "7",
+    '"push"',
+    "[]",
+    "1e999999999",
+    "9" * 100_000,
+    '{"event":"push","event":"push"}',
+    "\u2028\ufeff\x00",
+    "💥" * 1_000,
+]
+"""Lines that are none at all."""
+STRANGE = [
+    line(ENVELOPE, reason="\x00\u202e💥\ufffe\n"),
+    line(ENVELOPE, reason="x" * (LINE_BYTES - 1_000)),
+    line(ENVELOPE, more={"deep": [[[]]] * 1_000}),
+]
+"""Events all the same."""
+
+
+def arrive(lake: EventLake, lines: list[str]) -> None:
+    folder = Path(lake.root) / "events/day=2026-09-21/hour=14"
+    folder.mkdir(parents=True)
+    (folder / "file").write_text("".join(f"{each}\n" for each in lines))
+
+
+@pytest.fixture
+def hostile(lake: EventLake) -> EventLake:
+    """Not compacted yet."""
+    good = [line(event) for event in (SUBSCRIBED, RULED, *WAY.delivered())]
+    arrive(lake, [*good, *odd(), *NO_EVENTS, *STRANGE])
+    return lake
+
+
+def test_what_is_no_event_is_kept_apart_and_ends_nothing(hostile: EventLake) -> None:
+    bad = [*odd(), *NO_EVENTS]
+    lines = compact(hostile, PERIOD).lines
+    kept = {row["value"] for row in hostile.spark.read.parquet(hostile.path(UNREADABLE)).collect()}
+    assert kept == set(bad)
+    assert lines == dict.fromkeys(set(EventKind) - {EventKind.LIMITS}, 1) | {
+        UNREADABLE: len(bad),
+        EventKind.ENVELOPE: 1 + len(STRANGE),
+    }
+
+
+@pytest.mark.parametrize("compacted", [True, False])
+def test_it_keeps_nobody_from_an_explanation_which_says_that_it_is_not_sure(
+    hostile: EventLake, *, compacted: bool
+) -> None:
+    if compacted:
+        compact(hostile, PERIOD)
+    lookup = Lookup(hostile.root)
+    answer = explain(lookup, ExplainRequest(WAY.envelope_id, Period(START, START + HOUR_MS)))
+    assert [one.subscription_id for receipt in answer.receipts for one in receipt.notifications] == [PHONE]
+    assert any("can't be read" in doubt for doubt in lookup.doubts(PERIOD))
