@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from pipeline.terms import DEFAULT
 
 BACK_DAYS = 7
 NOT_SURE = 3
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def main(words: Sequence[str]) -> int:
@@ -39,10 +41,15 @@ def run_explain(wanted: argparse.Namespace) -> int:
     leeway = Leeway(1_000 * wanted.grace_seconds, 1_000 * wanted.late_seconds)
     request = ExplainRequest(wanted.asked, period, wanted.client, wanted.show, leeway, wanted.oversize)
     answer = explain(Lookup(wanted.lake), request)
-    print(json.dumps(answer.to_json(), indent=2) if wanted.json else "\n".join(answer.lines()))
+    print(json.dumps(answer.to_json(), indent=2) if wanted.json else "\n".join(map(printable, answer.lines())))
     if not answer.found:
         return 1
     return NOT_SURE if answer.doubts else 0
+
+
+def printable(line: str) -> str:
+    """Without what steers a terminal: reasons and ids in the lake were written by others."""
+    return CONTROLS.sub("\N{REPLACEMENT CHARACTER}", line)
 
 
 def run_erase(wanted: argparse.Namespace) -> int:

@@ -1,21 +1,24 @@
 """Lines that no component of Clarion writes: each is taken in as it is, or kept apart, and none ends a job."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from clarion.decisions import PushDecision
 from clarion.events import Event
+from pipeline.__main__ import main
 from pipeline.columns import UNREADABLE
 from pipeline.compact import compact
 from pipeline.explain.request import ExplainRequest, explain
 from pipeline.lake import EventLake
 from pipeline.lookup import Lookup
-from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
 from pipeline.raw import LINE_BYTES
 from pipeline.schemas import EventKind
-from tests.pipeline.small_lake import PHONE, START, Way, ruled, subscribed
+from tests.pipeline.small_lake import PHONE, START, SmallLake, Way, ruled, subscribed
 
 WAY = Way(START)
 OBSERVED, ENVELOPE, NOTIFIED, PUSHED = WAY.delivered()
@@ -40,6 +43,7 @@ def odd() -> Iterator[str]:
     yield line(PUSHED, purpose="fun")
     yield line(SUBSCRIBED, status="asleep")
     yield line(RULED, change="moved")
+    rules: object
     for rules in ([None], [{}], [{"key": "abc"}], "all", {"key": WAY.key.hex()}):
         yield line(RULED, rules=rules)
     yield line(PUSHED, at=1e300)
@@ -103,3 +107,14 @@ def test_it_keeps_nobody_from_an_explanation_which_says_that_it_is_not_sure(
     answer = explain(lookup, ExplainRequest(WAY.envelope_id, Period(START, START + HOUR_MS)))
     assert [one.subscription_id for receipt in answer.receipts for one in receipt.notifications] == [PHONE]
     assert any("can't be read" in doubt for doubt in lookup.doubts(PERIOD))
+
+
+def test_the_words_of_others_never_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = SmallLake(tmp_path)
+    said = WAY.push(PushDecision.REFUSED).model_copy(update={"reason": "\x1b[2J\x07\x9b31m\nright"})
+    lake.commit(*WAY.delivered()[:3], said)
+    around = ["--from", instant_text(START - HOUR_MS), "--to", instant_text(START + HOUR_MS)]
+    assert main(["explain", str(WAY.receipt), "--lake", lake.root, *around]) == 0
+    shown = capsys.readouterr().out
+    assert "[2J" in shown
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]|\nright", shown)
