@@ -12,6 +12,7 @@ from clarion.events import Event
 from pipeline.__main__ import main
 from pipeline.columns import UNREADABLE
 from pipeline.compact import compact
+from pipeline.direct import NOT_SURE
 from pipeline.explain.request import ExplainRequest, explain
 from pipeline.lake import EventLake
 from pipeline.lookup import Lookup
@@ -105,16 +106,16 @@ def test_it_keeps_nobody_from_an_explanation_which_says_that_it_is_not_sure(
         compact(hostile, PERIOD)
     lookup = Lookup(hostile.root)
     answer = explain(lookup, ExplainRequest(WAY.envelope_id, Period(START, START + HOUR_MS)))
-    assert [one.subscription_id for receipt in answer.receipts for one in receipt.notifications] == [PHONE]
+    assert [one.subscription_id for receipt in answer.receipts for one in receipt.notifications] == [str(PHONE)]
     assert any("can't be read" in doubt for doubt in lookup.doubts(PERIOD))
 
 
 def test_the_words_of_others_never_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lake = SmallLake(tmp_path)
     said = WAY.push(PushDecision.REFUSED).model_copy(update={"reason": "\x1b[2J\x07\x9b31m\nright"})
-    lake.commit(*WAY.delivered()[:3], said)
+    lake.commit(SUBSCRIBED, RULED, *WAY.delivered()[:3], said, at=START)
     around = ["--from", instant_text(START - HOUR_MS), "--to", instant_text(START + HOUR_MS)]
-    assert main(["explain", str(WAY.receipt), "--lake", lake.root, *around]) == 0
+    assert main(["explain", str(WAY.receipt), "--lake", lake.root, *around]) == NOT_SURE
     shown = capsys.readouterr().out
     assert "[2J" in shown
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]|\nright", shown)
