@@ -37,8 +37,8 @@ _RULES = f"array<struct<{', '.join(f'{name}: string' for name in RULE.names)}>>"
 class Compacted:
     """Lines by kind, of what was new; `unreadable` ones are kept apart, as text.
 
-    `damaged` are the stream's files that can't be read to their end: none of their lines is taken, and no manifest
-    names them.
+    `damaged` are the stream's files that can't be read to their end, or are empty: none of their lines is taken, and no
+    manifest names them.
     """
 
     lines: Mapping[str, int]
@@ -105,8 +105,9 @@ def read_files(lake: EventLake, paths: list[str]) -> tuple[dict[str, Manifest], 
     for kind, hour, *file in about:
         if kind is None and file[-1]:
             files[hour].append(DataFile(*file))
-    damaged = sorted(row["path"] for row in about if row["kind"] is None and not row["digest"])
-    return {hour: _checked(_added(hour, files[hour], written)) for hour in files}, damaged
+    # Of an empty file, which Spark does not show to the readers, there is no row at all.
+    damaged = set(paths) - {file.path for some in files.values() for file in some}
+    return {hour: _checked(_added(hour, files[hour], written)) for hour in files}, sorted(damaged)
 
 
 def _added(hour: str, raw: list[DataFile], written: Mapping[str, Mapping[str, tuple[DataFile, ...]]]) -> Manifest:
