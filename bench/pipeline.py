@@ -273,7 +273,7 @@ def extended(root: str, before: int, after: int, at: int) -> None:
 def reconciled(root: str, period: Period) -> Reconciled:
     """The planted faults are those of the statements that were observed in the period."""
     begun = time.perf_counter()
-    size = size_of(LakeView(root), period, NOW)
+    size = size_of(LakeView(root), period, NOW, TERMS)
     lake = EventLake(session("bench", cores=CORES, size=size), root)
     path = f"{root}/{period.start}"
     with fitted(lake.spark, size):

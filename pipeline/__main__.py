@@ -3,10 +3,21 @@
 import sys
 from collections.abc import Sequence
 
+INTERRUPTED = 130
+"""As a shell has it for what ends by Ctrl-C."""
+
 
 def main(words: Sequence[str] | None = None) -> int:
+    """See `direct.main` and `cli.main` for what else it returns."""
+    try:
+        return _run(list(sys.argv[1:] if words is None else words))
+    except KeyboardInterrupt:
+        print("» interrupted: what was not committed counts as not done; run it again", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(given: list[str]) -> int:
     """What reads the lake by itself starts within a second, for it imports nothing of Spark."""
-    given = list(sys.argv[1:] if words is None else words)
     if given[:1] in (["explain"], ["erase"]):
         from pipeline import direct  # noqa: PLC0415 - and no more than that
 

@@ -43,7 +43,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def _everywhere(job: Parser) -> None:
     now = int(datetime.now(UTC).timestamp() * 1000)
     job.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
-    job.add_argument("--from", dest="start", type=instant, help="UTC; default: yesterday's start")
+    job.add_argument(
+        "--from", dest="start", type=instant, help="UTC, such as 2026-11-20T16:00; default: yesterday's start"
+    )
     job.add_argument("--to", dest="end", type=instant, help="up to, without; default: yesterday's end")
     job.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
     job.add_argument("--now", type=instant, default=now, help="what arrived later is left aside; default: now")
@@ -68,29 +70,37 @@ def _judging(job: Parser) -> None:
         "--grace-seconds",
         type=int,
         default=DEFAULT.grace // 1_000,
-        help="around a change of rules or limits, either way is right",
+        help="around a change of rules or limits, either way is right; default: %(default)s",
     )
-    job.add_argument("--late-seconds", type=int, default=DEFAULT.late // 1_000, help="a later delivery is a difference")
+    job.add_argument(
+        "--late-seconds",
+        type=int,
+        default=DEFAULT.late // 1_000,
+        help="a later delivery is a difference; default: %(default)s",
+    )
     job.add_argument(
         "--lookback-hours",
         type=int,
         default=DEFAULT.lookback // HOUR_MS,
-        help="how far back to read decisions for claims that no snapshot has",
+        help="how far back to read decisions for claims that no snapshot has; default: %(default)s",
     )
 
 
 def _watching(job: Parser) -> None:
-    job.add_argument("--every", type=int, default=60, help="seconds from one batch to the next")
+    job.add_argument("--every", type=int, default=60, help="seconds from one batch to the next; default: %(default)s")
     job.add_argument("--once", action="store_true", help="one batch, up to now")
     job.add_argument(
-        "--overdue-seconds", type=int, default=180, help="so long after it was observed, all of an envelope has arrived"
+        "--overdue-seconds",
+        type=int,
+        default=180,
+        help="so long after it was observed, all of an envelope has arrived; default: %(default)s",
     )
     job.add_argument("--stage", help="record the losses in CloudWatch, as this deployment's")
 
 
 def _replaying(job: Parser) -> None:
     _careful(job)
-    job.add_argument("--per-second", type=float, default=50, help="at most so many messages")
+    job.add_argument("--per-second", type=float, default=50, help="at most so many messages; default: %(default)s")
     job.add_argument("--receipt", help="only what came of this envelope")
     job.add_argument("--subscription", dest="subscription_id", help="only for this subscription")
     job.add_argument("--client", help="only for this client: its id, hex")
@@ -105,11 +115,21 @@ def _paged(job: Parser) -> None:
 
 def _retiring(job: Parser) -> None:
     _careful(job)
-    job.add_argument("--dead-days", type=_days, default=30, help="after so many days with a dead token, at least one")
     job.add_argument(
-        "--idle-days", type=int, default=180, help="after so many days with no match, no direct push and no change"
+        "--dead-days",
+        type=_days,
+        default=30,
+        help="after so many days with a dead token, at least one; default: %(default)s",
     )
-    job.add_argument("--show", type=int, default=20, help="so many are listed by id, the oldest first")
+    job.add_argument(
+        "--idle-days",
+        type=int,
+        default=180,
+        help="after so many days with no match, no direct push and no change; default: %(default)s",
+    )
+    job.add_argument(
+        "--show", type=int, default=20, help="so many are listed by id, the oldest first; default: %(default)s"
+    )
 
 
 def _days(text: str) -> int:

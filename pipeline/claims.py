@@ -16,9 +16,9 @@ from clarion.claims import LONGEST, SLACK
 from clarion.decisions import NotificationDecision
 from clarion.limiter import SKEW
 from pipeline.lake import EventLake
-from pipeline.limits import LimitHistory
 from pipeline.period import Period
 from pipeline.rules import NUMBERS, broadcast_if_few
+from pipeline.session import fits_few
 from pipeline.snapshot_rows import read_days, write_day
 from pipeline.snapshots import CLAIMED_BACK_MS, CLAIMS, day_of, prune, snapshot_days
 
@@ -63,12 +63,12 @@ def met(claims: DataFrame, envelopes: DataFrame) -> DataFrame:
     ).persist()
 
 
-def lookback(lake: EventLake, period: Period, limits: LimitHistory, otherwise: int) -> int:
-    """How long before a period the decisions are needed themselves: as long as they count for its limits.
+def lookback(root: str, period: Period, reach: int, otherwise: int) -> int:
+    """How long before a period the decisions are needed themselves: for the `reach` of its limits.
 
     If no snapshot has the claims of the day before, it is `otherwise`. In milliseconds.
     """
-    return SKEW + limits.reach if day_of(period.start - 1) in snapshot_days(lake.root, CLAIMS) else otherwise
+    return SKEW + reach if day_of(period.start - 1) in snapshot_days(root, CLAIMS) else otherwise
 
 
 def claims_of(compared: DataFrame, envelopes: DataFrame) -> DataFrame:
@@ -112,7 +112,9 @@ def with_traces(compared: DataFrame, claims: DataFrame, grace: int) -> DataFrame
     duplicate or a push is right: so it excuses the one, and doesn't forbid the other.
     """
     held = claims.select(*_CLAIM, F.struct("receipt", "decision", "at", "until").alias("claim"))
-    meeting = compared.where("judged").join(broadcast_if_few(held), on=list(_CLAIM), how="inner")
+    # However little is read of a period, claims of 45 days are not counted among that.
+    few = held if fits_few(held.sparkSession) else broadcast_if_few(held)
+    meeting = compared.where("judged").join(few, on=list(_CLAIM), how="inner")
     one = F.struct(*(name for name in compared.columns if name not in _WHO)).alias("one")
     left = F.col("claim.until") - F.col("at")
     traces = meeting.groupBy("claim", "subscription_id").agg(

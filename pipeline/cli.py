@@ -13,7 +13,7 @@ from pipeline import arguments
 from pipeline.commits import LakeView
 from pipeline.files import exists
 from pipeline.jobs import compact, daily, generate, reconcile, replay, report, retire, watch
-from pipeline.jobs.shared import log
+from pipeline.jobs.shared import log, terms_of
 from pipeline.lake import EventLake
 from pipeline.progress import progress
 from pipeline.reconcile import size_of
@@ -43,7 +43,11 @@ def main(given: Sequence[str] | None = None) -> int:
         return 1
     started = time.monotonic()
     log(f"{wanted.job} {wanted.period}")
-    size = size_of(LakeView(wanted.lake), wanted.period, wanted.now) if wanted.job == "reconcile" else None
+    size = (
+        size_of(LakeView(wanted.lake), wanted.period, wanted.now, terms_of(wanted))
+        if wanted.job == "reconcile"
+        else None
+    )
     spark = session(f"clarion {wanted.job}", size=size)
     try:
         # At a terminal Spark draws a bar.

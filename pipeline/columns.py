@@ -1,7 +1,12 @@
 """The kinds of events in the lake and the columns of their rows, for whoever reads them without Spark."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
+
+from clarion.channels import Channel
+from clarion.decisions import EnvelopeDecision, NotificationDecision, Purpose, PushDecision, SubscriptionStatus
+from clarion.networks import NETWORKS
 
 LINKS = "symlinks"
 """The folder of the lists that Athena reads: see `pipeline.links`."""
@@ -35,11 +40,12 @@ class Type(StrEnum):
 
 
 class Column(NamedTuple):
-    """`needed` ones are in every line of the kind."""
+    """`needed` ones are in every line of the kind. Where there are `words`, it is one of them."""
 
     name: str
     type: Type
     needed: bool = True
+    words: tuple[str, ...] = ()
 
     @property
     def file_name(self) -> str:
@@ -54,7 +60,11 @@ def _maybe(name: str, type_: Type) -> Column:
     return Column(name, type_, needed=False)
 
 
-_EVENT = (Column("at", Type.LONG), Column("network", Type.TEXT))
+def _word(name: str, words: Iterable[str], *, needed: bool = True) -> Column:
+    return Column(name, Type.TEXT, needed, tuple(map(str, words)))
+
+
+_EVENT = (Column("at", Type.LONG), _word("network", NETWORKS))
 
 COLUMNS: dict[EventKind, tuple[Column, ...]] = {
     EventKind.OBSERVED: (
@@ -68,7 +78,7 @@ COLUMNS: dict[EventKind, tuple[Column, ...]] = {
         *_EVENT,
         Column("receipt", Type.TEXT),
         _maybe("envelope_id", Type.BYTES),
-        Column("decision", Type.TEXT),
+        _word("decision", EnvelopeDecision),
         Column("observed_at", Type.LONG),
         _maybe("sender", Type.BYTES),
         _maybe("reason", Type.TEXT),
@@ -77,10 +87,10 @@ COLUMNS: dict[EventKind, tuple[Column, ...]] = {
         *_EVENT,
         Column("receipt", Type.TEXT),
         Column("envelope_id", Type.BYTES),
-        Column("decision", Type.TEXT),
+        _word("decision", NotificationDecision),
         Column("subscription_id", Type.TEXT),
         Column("client_id", Type.BYTES),
-        Column("channel", Type.TEXT),
+        _word("channel", Channel),
         _maybe("sender", Type.BYTES),
         Column("key", Type.BYTES),
         _maybe("order", Type.LONG),
@@ -92,10 +102,10 @@ COLUMNS: dict[EventKind, tuple[Column, ...]] = {
         *_EVENT,
         Column("receipt", Type.TEXT),
         Column("envelope_id", Type.BYTES),
-        Column("decision", Type.TEXT),
-        _maybe("purpose", Type.TEXT),
+        _word("decision", PushDecision),
+        _word("purpose", Purpose, needed=False),
         Column("subscription_id", Type.TEXT),
-        _maybe("channel", Type.TEXT),
+        _word("channel", Channel, needed=False),
         Column("attempt", Type.INT),
         Column("latency_ms", Type.LONG),
         _maybe("status", Type.INT),
@@ -106,15 +116,15 @@ COLUMNS: dict[EventKind, tuple[Column, ...]] = {
         *_EVENT,
         Column("subscription_id", Type.TEXT),
         Column("client_id", Type.BYTES),
-        Column("channel", Type.TEXT),
-        Column("status", Type.TEXT),
+        _word("channel", Channel),
+        _word("status", (*SubscriptionStatus, "removed")),
         _maybe("status_reason", Type.TEXT),
         Column("generation", Type.LONG),
         Column("revision", Type.LONG),
     ),
     EventKind.RULES: (
         *_EVENT,
-        Column("change", Type.TEXT),
+        _word("change", ("added", "removed")),
         Column("subscription_id", Type.TEXT),
         Column("generation", Type.LONG),
         Column("revision", Type.LONG),

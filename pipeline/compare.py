@@ -5,7 +5,7 @@ notifications ──────────────────────
 pushes ───────────────────────────────────────────────────────▶ outcomes ─┘
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -46,7 +46,8 @@ _WHO = ("receipt", "subscription_id")
 class Records:
     """All that a period is judged by: what its envelopes say, kinds of the lake, rules in force, and earlier claims.
 
-    `facts` are in `verify.VERIFIED`, `rules` as `rules.in_force` gives them, `earlier` in `claims.CLAIM`.
+    `facts` are in `verify.VERIFIED`, `rules` as `rules.in_force` gives them, `earlier` in `claims.CLAIM`; `oversize` as in
+    `lake.EventLake`.
     """
 
     facts: DataFrame
@@ -56,6 +57,7 @@ class Records:
     pushed: DataFrame
     rules: DataFrame
     earlier: DataFrame
+    oversize: str | None
 
 
 def doubts(records: Records, period: Period, terms: Terms) -> DataFrame:
@@ -69,16 +71,33 @@ def doubts(records: Records, period: Period, terms: Terms) -> DataFrame:
     )
 
 
-def examined(records: Records, shares: DataFrame, terms: Terms, oversize: str | None) -> tuple[DataFrame, DataFrame]:
-    """What became of the envelopes that have one of the shares, as `dated` gives it, and their `comparisons`."""
-    some = kept(within(records.notified, shares))
-    receipts = few(receipts_of(some))
-    fates = kept(dated(*(concerned(rows, shares, receipts) for rows in (records.facts, records.envelopes))))
+def examined(records: Records, shares: DataFrame | None, terms: Terms) -> tuple[DataFrame, DataFrame]:
+    """What became of the envelopes that have one of the shares, as `dated` gives it, and their `comparisons`.
+
+    Without `shares`, of all envelopes.
+    """
+    if shares is not None:
+        records = narrowed(records, shares)
+    fates = kept(dated(records.facts, records.envelopes))
     envelopes = shown(fates)
-    matched = kept(within(asked(possible(envelopes, terms), records.rules, grace_ms=terms.grace), shares))
-    wanted = expected(with_answers(matched, records.observed, oversize))
-    pushes = outcomes(within(records.pushed, shares))
-    return fates, kept(comparisons(wanted, decisions(some, envelopes), pushes, terms))
+    matched = asked(possible(envelopes, terms), records.rules, grace_ms=terms.grace)
+    matched = kept(matched if shares is None else within(matched, shares))
+    wanted = expected(with_answers(matched, records.observed, records.oversize))
+    decided, pushes = decisions(records.notified, envelopes), outcomes(records.pushed)
+    return fates, kept(comparisons(wanted, decided, pushes, terms))
+
+
+def narrowed(records: Records, shares: DataFrame) -> Records:
+    """What concerns some shares; but for `observed`, `rules` and `earlier`."""
+    notified = kept(within(records.notified, shares))
+    receipts = few(receipts_of(notified))
+    return replace(
+        records,
+        facts=concerned(records.facts, shares, receipts),
+        envelopes=concerned(records.envelopes, shares, receipts),
+        notified=notified,
+        pushed=within(records.pushed, shares),
+    )
 
 
 def kept(rows: DataFrame) -> DataFrame:

@@ -2,11 +2,15 @@
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
+import pyarrow as pa
+
+from pipeline.commits import DamagedManifest
 from pipeline.erase.run import erase
 from pipeline.explain.cases import Leeway
 from pipeline.explain.request import ExplainRequest, explain, parse_asked
@@ -17,21 +21,30 @@ from pipeline.terms import DEFAULT
 
 BACK_DAYS = 7
 NOT_SURE = 3
+NO_ANSWER = 4
+UNREADABLE = (OSError, pa.ArrowInvalid, DamagedManifest, json.JSONDecodeError)
+"""What is raised at a file that is forbidden, gone or damaged; S3's refusals are `OSError`, too."""
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def main(words: Sequence[str]) -> int:
     """0 if all is well; 1 without a lake, or where no envelope is known of what was asked; 2 for bad usage.
 
-    `NOT_SURE` where one is known, and something of the lake is lost or can't be read that may say otherwise of it.
+    `NOT_SURE` where something of the lake is lost or can't be read that may say otherwise; `NO_ANSWER` where what can't
+    be read is needed for any answer.
     """
     parser = _parser()
     wanted = parser.parse_args(words)
     if wanted.job == "explain" and not (wanted.asked or wanted.client):
         parser.error("explain what? A receipt, a subscription, an envelope, or all of a --client")
-    if not exists(wanted.lake):
-        _log(f"there is no lake at {wanted.lake}")
-        return 1
-    return JOBS[wanted.job](wanted)
+    try:
+        if not exists(wanted.lake):
+            _log(f"there is no lake at {wanted.lake}")
+            return 1
+        return JOBS[wanted.job](wanted)
+    except UNREADABLE as error:
+        _log(f"the lake can't be read: {error}")
+        return NO_ANSWER
 
 
 def run_explain(wanted: argparse.Namespace) -> int:
@@ -39,10 +52,15 @@ def run_explain(wanted: argparse.Namespace) -> int:
     leeway = Leeway(1_000 * wanted.grace_seconds, 1_000 * wanted.late_seconds)
     request = ExplainRequest(wanted.asked, period, wanted.client, wanted.show, leeway, wanted.oversize)
     answer = explain(Lookup(wanted.lake), request)
-    print(json.dumps(answer.to_json(), indent=2) if wanted.json else "\n".join(answer.lines()))
-    if not answer.found:
-        return 1
-    return NOT_SURE if answer.doubts else 0
+    print(json.dumps(answer.to_json(), indent=2) if wanted.json else "\n".join(map(printable, answer.lines())))
+    if answer.doubts:
+        return NOT_SURE
+    return 0 if answer.found else 1
+
+
+def printable(line: str) -> str:
+    """Without what steers a terminal: reasons and ids in the lake were written by others."""
+    return CONTROLS.sub("\N{REPLACEMENT CHARACTER}", line)
 
 
 def run_erase(wanted: argparse.Namespace) -> int:
@@ -68,16 +86,29 @@ def _parser() -> argparse.ArgumentParser:
         help="a UUID, or an envelope's id in hex; without it, all of a client's subscriptions",
     )
     explaining.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
-    explaining.add_argument("--from", dest="start", type=instant, help=f"UTC; default: {BACK_DAYS} days before --to")
+    explaining.add_argument(
+        "--from",
+        dest="start",
+        type=instant,
+        help=f"UTC, such as 2026-11-20T16:00; default: {BACK_DAYS} days before --to",
+    )
     explaining.add_argument("--to", dest="end", type=instant, default=_now(), help="UTC; default: now")
     explaining.add_argument("--client", type=bytes.fromhex, help="only this client's part: its id, hex")
-    explaining.add_argument("--show", type=int, default=20, help="so many subscriptions, or envelopes of one")
+    explaining.add_argument(
+        "--show", type=int, default=20, help="so many subscriptions, or envelopes of one; default: %(default)s"
+    )
     explaining.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
     explaining.add_argument(
-        "--grace-seconds", type=int, default=DEFAULT.grace // 1_000, help="around a change, either way is right"
+        "--grace-seconds",
+        type=int,
+        default=DEFAULT.grace // 1_000,
+        help="around a change, either way is right; default: %(default)s",
     )
     explaining.add_argument(
-        "--late-seconds", type=int, default=DEFAULT.late // 1_000, help="a later delivery is a difference"
+        "--late-seconds",
+        type=int,
+        default=DEFAULT.late // 1_000,
+        help="a later delivery is a difference; default: %(default)s",
     )
     explaining.add_argument("--json", action="store_true", help="for machines")
     erasing = jobs.add_parser("erase", help="remove what the lake has of a client")
@@ -96,8 +127,11 @@ def _asked(text: str) -> bytes | UUID:
 
 
 def instant(text: str) -> int:
-    """UNIX milliseconds of an ISO 8601 time; UTC unless it says otherwise."""
-    when = datetime.fromisoformat(text)
+    """UNIX milliseconds of an ISO 8601 time; UTC unless it says otherwise. Raises `ArgumentTypeError` for what is none."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-20 or 2026-11-20T16:00") from None
     return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

@@ -45,11 +45,11 @@ def known(lake: EventLake, kind: EventKind, since: int, now: int) -> DataFrame:
     return _states(lake, kind, last_before(lake.root, kind, since - GRACE_MS), now)
 
 
-def known_size(view: LakeView, kind: EventKind, since: int, now: int) -> int:
-    """The bytes of the files that `known` reads."""
+def known_files(view: LakeView, kind: EventKind, since: int, now: int) -> list[DataFile]:
+    """The files that `known` reads."""
     base = last_before(view.root, kind, since - GRACE_MS)
     snapshot = read_snapshot(view.root, kind, base) if base else None
-    return sum(file.bytes for file in (*(snapshot.files if snapshot else ()), *_changed(view, kind, base, now)))
+    return [*(snapshot.files if snapshot else ()), *_changed(view, kind, base, now)]
 
 
 def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:

@@ -1,20 +1,24 @@
 """Which limits the deployment had, and when: what match loaded at each of its workers' starts, by the lake."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
+from itertools import pairwise
+from operator import itemgetter, or_
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from clarion.limiter import Limit
 from clarion.networks import NETWORKS
-from pipeline.known import known
+from pipeline.known import known_files
 from pipeline.lake import EventLake
 from pipeline.limit_spans import LimitSpan, spans_of
 from pipeline.period import FOREVER
-from pipeline.schemas import EventKind
+from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.small_tables import read_rows
 
 
 @dataclass(frozen=True)
@@ -95,20 +99,21 @@ class LimitHistory:
 
 
 def limit_history(lake: EventLake, since: int, now: int, grace: int = 0) -> LimitHistory:
-    """What is known of the limits from `since` on; what is earlier is judged by the first of them."""
-    loaded = known(lake, EventKind.LIMITS, since, now).where(F.col("at") < now)
-    starts = [row.asDict() for row in changes(loaded).collect()]
-    return LimitHistory(
-        {name: spans_of(name, (start for start in starts if start["network"] == name)) for name in NETWORKS}, grace
-    )
+    """What is known of the limits from `since` on; what is earlier is judged by the first of them.
+
+    Each worker of match has a line for each network: they are few enough to be read without Spark.
+    """
+    files = known_files(lake.view, EventKind.LIMITS, since, now)
+    loaded = read_rows(lake.root, files, to_arrow_schema(SCHEMAS[EventKind.LIMITS]))
+    lines = sorted((line for line in loaded if line["at"] < now), key=itemgetter("at"))
+    of_networks = {name: [line for line in lines if line["network"] == name] for name in NETWORKS}
+    return LimitHistory({name: spans_of(name, _changes(some)) for name, some in of_networks.items()}, grace)
 
 
-def changes(loaded: DataFrame) -> DataFrame:
-    """Of the lake's kind `limits`, the first line of each network and those that say something else than the one before."""
-    values = F.struct(*(name for name in loaded.columns if name not in {"at", "network"}))
-    before = F.lag(values).over(Window.partitionBy("network").orderBy("at"))
-    marked = loaded.withColumn("same", values.eqNullSafe(before))
-    return marked.where(~F.col("same")).drop("same")
+def _changes(lines: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Of one network's lines in order, the first, and those that say something else than the one before."""
+    yield from lines[:1]
+    yield from (line for before, line in pairwise(lines) if {**before, "at": 0} != {**line, "at": 0})
 
 
 def _later(until: int, grace: int) -> int:

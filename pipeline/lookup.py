@@ -7,7 +7,7 @@ So what is looked for costs one narrow column of the hours asked for; Parquet's 
 """
 
 from array import array
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -60,13 +60,13 @@ class Lookup:
         rows = self.rows(self.data_files(kind_of(model), arrived), column, values)
         sought = set(values)
         here = (one for one in self.pending_events(model, sought, arrived) if getattr(one, column) in sought)
-        return list(dict.fromkeys((*(of_row(model, row) for row in rows), *here)))
+        return list(dict.fromkeys((*self.events(model, rows), *here)))
 
     def every[E: Event](self, model: type[E], arrived: Period, also: Sequence[str] = ()) -> list[E]:
         """All events of a kind of which there are few, and those of other files."""
         paths = [*also, *self.data_files(kind_of(model), arrived)]
         rows = (row for table in self._mapped(self._table, paths) for row in table.to_pylist())
-        return list(dict.fromkeys((*(of_row(model, row) for row in rows), *self.pending_events(model, (), arrived))))
+        return list(dict.fromkeys((*self.events(model, rows), *self.pending_events(model, (), arrived))))
 
     def naming(self, keys: Collection[bytes], arrived: Period) -> list[RulesChanged]:
         """Changes of rules with one of these keys, reduced to those rules."""
@@ -75,7 +75,7 @@ class Lookup:
         paths = self.data_files(kind_of(RulesChanged), arrived)
         wanted = array_of(keys, pa.binary())
         tables = self._mapped(lambda path: self._changes_naming(path, wanted), paths)
-        changes = [of_row(RulesChanged, row) for table in tables for row in table.to_pylist()]
+        changes = self.events(RulesChanged, (row for table in tables for row in table.to_pylist()))
         every = (*changes, *self.pending_events(RulesChanged, keys, arrived))
         return list(dict.fromkeys(reduced for change in every if (reduced := _reduced(change, keys)).rules))
 
@@ -149,7 +149,7 @@ class Lookup:
             if hour.lines < (hour.counted or 0):
                 yield f"{hour.lines} lines of {hour.hour} have arrived, of {hour.counted} records at least"
         if self.unreadable:
-            yield f"{self.unreadable} lines that are not compacted can't be read"
+            yield f"{self.unreadable} lines about it can't be read"
         yield from (f"{path} is damaged: only its beginning could be read, if anything" for path in self.damaged)
 
     def _hours(self, arrived: Period) -> set[str]:
@@ -204,6 +204,14 @@ class Lookup:
     def _opened(self, path: str) -> pq.ParquetFile:
         files, base = self._place
         return pq.ParquetFile(f"{base}/{path}", filesystem=files)
+
+    def events[E: Event](self, model: type[E], rows: Iterable[dict[str, Any]]) -> Iterator[E]:
+        """The rows as events, but those with a word that is not known here: a later release may have committed them."""
+        for row in rows:
+            try:
+                yield of_row(model, row)
+            except ValidationError:
+                self.unreadable += 1
 
     def pending_events[E: Event](self, model: type[E], values: Collection[Sought], arrived: Period) -> Iterator[E]:
         """Of the pending files, the kind's lines that hold one of a few values, or may hold one of many."""

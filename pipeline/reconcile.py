@@ -25,12 +25,13 @@ from pipeline.compare import Records, doubts, examined, few, kept, outcomes, sho
 from pipeline.decided import decided_once
 from pipeline.doubt import crowded, shares_of, within
 from pipeline.findings import Difference
-from pipeline.known import known, known_size
+from pipeline.known import known, known_files
 from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, limit_history
-from pipeline.period import Period, arrivals
+from pipeline.period import HOUR_MS, Period, arrivals
 from pipeline.rules import broadcast_if_few, in_force, named
 from pipeline.schemas import DIFFERENCE, EventKind
+from pipeline.session import fits_few
 from pipeline.snapshots import CLAIMED_BACK_MS
 from pipeline.state import STATES
 from pipeline.terms import Terms
@@ -38,7 +39,9 @@ from pipeline.verdicts import as_difference, contradictions
 from pipeline.verify import GONE, verified
 
 _WHO = ("receipt", "subscription_id")
-_EVENTS = (EventKind.OBSERVED, EventKind.ENVELOPE, EventKind.NOTIFICATION, EventKind.PUSH)
+_OTHERS = (EventKind.OBSERVED, EventKind.ENVELOPE, EventKind.PUSH)
+LINE_BYTES = 160
+"""Of Parquet, a line of a usual day."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +63,16 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_ba
     dropped as a duplicate of theirs seems to be `wrongly_dropped`, and what was lost beside them `missing`.
     """
     limits = limit_history(lake, period.start, now, terms.grace)
-    records = recorded(lake, period, now, claims_back, lookback(lake, period, limits, terms.lookback))
-    doubtful = few(doubts(records, period, terms))
-    fates, compared = examined(records, doubtful, terms, lake.oversize)
-    clients = few(crowded(records.notified, compared.where(F.col("found").isNull()), limits))
-    if not clients.isEmpty():
-        others = few(shares_of(records.notified, clients).join(doubtful, on="share", how="leftanti"))
-        compared = kept(compared.unionByName(examined(records, others, terms, lake.oversize)[1]))
+    records = recorded(lake, period, now, claims_back, lookback(lake.root, period, limits.reach, terms.lookback))
+    if fits_few(lake.spark):
+        # To compare all of it takes less than to find out what has to be.
+        fates, compared = examined(records, None, terms)
+        pushed = records.pushed
+    else:
+        doubtful = few(doubts(records, period, terms))
+        fates, compared = examined(records, doubtful, terms)
+        compared = with_crowded(records, compared, doubtful, limits, terms)
+        pushed = within(records.pushed, doubtful)
     claims = kept(claims_on(shown(fates), records.earlier, compared))
     bearing = with_caps(compared.where(_bears_on(period.start, limits)), limits)
     astray = kept(contradictions(with_traces(bearing, claims, terms.grace), limits))
@@ -74,16 +80,31 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_ba
     unknown = unknown.unionByName(unfounded(compared, records, period))
     lost = undelivered(compared, astray, terms).unionByName(unknown)
     secret = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0))
-    pushes = outcomes(within(records.pushed, doubtful))
-    differences = without_repaired(astray.unionByName(lost), pushes, replays(lake, period.start))
+    differences = without_repaired(astray.unionByName(lost), outcomes(pushed), replays(lake, period.start))
     return Findings(differences, secret.select(*_WHO, "network"), all_claims(records))
 
 
-def size_of(view: LakeView, period: Period, now: int) -> int:
-    """About how many bytes of Parquet a reconciliation reads, by the manifests."""
-    since = arrivals(period, now)
-    events = sum(file.bytes for kind in _EVENTS for file in view.files(kind, since))
-    return events + sum(known_size(view, kind, period.start, now) for kind in STATES)
+def with_crowded(
+    records: Records, compared: DataFrame, doubtful: DataFrame, limits: LimitHistory, terms: Terms
+) -> DataFrame:
+    """The comparisons with all those of clients who may have reached a limit."""
+    clients = few(crowded(records.notified, compared.where(F.col("found").isNull()), limits))
+    if clients.isEmpty():
+        return compared
+    others = few(shares_of(records.notified, clients).join(doubtful, on="share", how="leftanti"))
+    return kept(compared.unionByName(examined(records, others, terms)[1]))
+
+
+def size_of(view: LakeView, period: Period, now: int, terms: Terms) -> int:
+    """About how many bytes of Parquet a reconciliation reads, by the manifests.
+
+    A line of what happened counts for `LINE_BYTES` at least: however well it is packed, it is compared like any other.
+    """
+    decided = arrivals(Period(period.start - lookback(view.root, period, HOUR_MS, terms.lookback), period.end), now)
+    files = [*view.files(EventKind.NOTIFICATION, decided)]
+    files += (file for kind in _OTHERS for file in view.files(kind, arrivals(period, now)))
+    events = sum(max(file.bytes, LINE_BYTES * file.lines) for file in files)
+    return events + sum(file.bytes for kind in STATES for file in known_files(view, kind, period.start, now))
 
 
 def recorded(lake: EventLake, period: Period, now: int, claims_back: int, decided_back: int) -> Records:
@@ -98,6 +119,7 @@ def recorded(lake: EventLake, period: Period, now: int, claims_back: int, decide
         pushed=lake.read(EventKind.PUSH, since),
         rules=rules_then(lake, facts, period.start, now),
         earlier=met(earlier_claims(lake, period, now, claims_back), facts),
+        oversize=lake.oversize,
     )
 
 

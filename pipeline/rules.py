@@ -18,6 +18,7 @@ from clarion.decisions import SubscriptionStatus, Wanted
 from clarion.networks import NETWORKS, Rule, network, statuses_in_force
 from pipeline.period import FOREVER
 from pipeline.schemas import in_spark
+from pipeline.session import fits_few
 from pipeline.verify import fetched
 
 REMOVED = "removed"
@@ -116,8 +117,8 @@ def named(rules: DataFrame, envelopes: DataFrame) -> DataFrame:
 
 
 def broadcast_if_few(rows: DataFrame, most: int = BROADCAST_KEYS) -> DataFrame:
-    """`rows` are counted first: they are cheap to read again, or kept."""
-    return F.broadcast(rows) if rows.count() <= most else rows
+    """`rows` are counted first, but where all of the lake that is read is little: they are cheap to read again, or kept."""
+    return F.broadcast(rows) if fits_few(rows.sparkSession) or rows.count() <= most else rows
 
 
 def in_force_at(grace_ms: int) -> Column:

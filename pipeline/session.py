@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pipeline.class_archive import archive_options
 
 LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+FITS_FEW = "spark.clarion.few"
 COMMON = {
     "spark.sql.session.timeZone": "UTC",
     # `generate` replaces the hours of the stream that it writes, and no others.
@@ -23,6 +24,7 @@ COMMON = {
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     # Each column would be told its line of the code, for errors: ten calls of the JVM instead of one.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    FITS_FEW: "false",
 }
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -43,9 +45,11 @@ LOCAL = {
 FEW_BYTES = 8 << 20
 """So much Parquet is read and compared in less time than it takes to compile the code of a plan, and to plan it anew."""
 WITH_FEW = {
+    FITS_FEW: "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.files.minPartitionNum": "1",
     "spark.sql.shuffle.partitions": "1",
 }
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -88,11 +92,19 @@ def fitted(spark: SparkSession, size: int) -> Iterator[None]:
     if size > FEW_BYTES:
         yield
         return
-    before = {name: spark.conf.get(name) for name in WITH_FEW}
+    before = {name: spark.conf.get(name, None) for name in WITH_FEW}
     try:
         for name, value in WITH_FEW.items():
             spark.conf.set(name, value)
         yield
     finally:
         for name, known in before.items():
-            spark.conf.set(name, str(known))
+            if known is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, known)
+
+
+def fits_few(spark: SparkSession) -> bool:
+    """Whether it is `fitted` to few bytes: then nothing has to be counted or left out to save work."""
+    return spark.conf.get(FITS_FEW) == "true"

@@ -160,7 +160,7 @@ class Watch:
         # Each hour is committed by itself, so that a batch that was cut off goes on after those that are.
         for hour in uncompacted(span, period):
             compact(self.lake, hour, span.end)
-        with fitted(self.lake.spark, size_of(self.lake.view, period, span.end)):
+        with fitted(self.lake.spark, size_of(self.lake.view, period, span.end, self.terms)):
             emit(self.lake, losses(self.lake, period, span.end, self.terms), span.end)
         left_before = period.start if is_after_pause(span) else None
         self.report(found(self.lake, span.end)._replace(left_before=left_before))

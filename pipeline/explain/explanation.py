@@ -128,7 +128,7 @@ class Explanation:
         return asdict(self)
 
     def lines(self) -> Iterator[str]:
-        yield f"{self.what.capitalize()} {self.asked}" if self.what else "The lake knows nothing of it."
+        yield f"{self.what.capitalize()} {self.asked}" if self.what else self._nothing()
         parts: list[SubscriptionLife | ReceiptAnswer] = [*self.lives, *self.receipts]
         for each in parts:
             yield ""
@@ -141,6 +141,9 @@ class Explanation:
             yield "This answer is not sure, for not all of the lake could be read:"
         yield from (f"  {doubt}." for doubt in self.doubts)
         yield from self._searched()
+
+    def _nothing(self) -> str:
+        return "What can be read of the lake has nothing of it." if self.doubts else "The lake knows nothing of it."
 
     def _searched(self) -> Iterator[str]:
         yield f"Searched what was observed from {self.searched} UTC."

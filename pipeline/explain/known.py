@@ -61,7 +61,7 @@ class Known:
     def _subscriptions(self, column: str, values: Collection[Sought]) -> list[SubscriptionChanged]:
         last = self.lookup.rows(self._last(SubscriptionChanged), column, values)
         since = self.lookup.find(SubscriptionChanged, column, values, self._since(SubscriptionChanged))
-        return list(dict.fromkeys((*(of_row(SubscriptionChanged, row) for row in last), *since)))
+        return list(dict.fromkeys((*self.lookup.events(SubscriptionChanged, last), *since)))
 
     def _last(self, model: type[Event]) -> list[str]:
         """The files of the last snapshot before."""

@@ -127,7 +127,8 @@ def _lines(rows: DataFrame, kind: EventKind, plan: Plan) -> DataFrame:
 
 def _as_json(value: Column, name: str, rows: DataFrame) -> Column:
     if name == "raw":
-        return F.translate(F.base64(value), "+/", "-_")
+        # Spark breaks the line after each 76 characters.
+        return F.translate(F.base64(value), "+/\r\n", "-_")
     if name == "rules":
         return F.transform(value, _rule_as_json)
     return F.lower(F.hex(value)) if rows.schema[name].dataType.typeName() == "binary" else value

@@ -16,7 +16,7 @@ from pipeline.session import fitted
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
-    with fitted(lake.spark, size_of(lake.view, wanted.period, wanted.now)):
+    with fitted(lake.spark, size_of(lake.view, wanted.period, wanted.now, terms_of(wanted))):
         return _run(lake, wanted)
 
 

@@ -17,10 +17,20 @@ from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake
 from pipeline.lookup import Lookup
 from pipeline.period import DAY_MS, Period
+from pipeline.raw import RAW
 from pipeline.schemas import EventKind
 from tests.pipeline.conftest import NOW, copied
 
 EVER = Period(0, NOW)
+
+
+def test_a_made_up_day_can_be_explained_before_it_is_compacted(day: EventLake, tmp_path: Path) -> None:
+    of_stream = Lookup(str(tmp_path))
+    (tmp_path / RAW).symlink_to(Path(day.root) / RAW)
+    observed = set(Lookup(day.root).receipts(EnvelopeObserved, EVER))
+    assert set(of_stream.receipts(EnvelopeObserved, EVER)) == observed
+    assert len(observed) > 1_000
+    assert of_stream.unreadable == 0
 
 
 def test_explain_judges_each_notification_of_a_day_as_reconcile_does(

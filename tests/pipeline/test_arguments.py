@@ -138,6 +138,13 @@ def test_bad_usage_of_the_jobs_without_spark_ends_with_two(words: list[str]) -> 
     assert ended.value.code == 2
 
 
+@pytest.mark.parametrize("job", ["reconcile", "explain"])
+def test_what_is_no_time_is_answered_by_one_that_is(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([job, *LAKE, "--from", "yesterday"])
+    assert "'yesterday' is no time such as 2026-11-20 or 2026-11-20T16:00" in capsys.readouterr().err
+
+
 def test_no_job_is_there_twice() -> None:
     assert not set(cli.JOBS) & set(direct.JOBS)
     assert set(WITHOUT_SPARK) == set(direct.JOBS)

@@ -165,9 +165,34 @@ def test_a_journal_that_cannot_be_read_ends_every_erasure(lake: SmallLake) -> No
     assert journal.exists()
 
 
-def test_the_command_shows_where_the_lake_is_damaged(damaged: SmallLake) -> None:
-    with pytest.raises(DamagedManifest, match=HOUR.partition("/")[0]):
-        main(["explain", str(UUID(int=5)), "--lake", damaged.root, "--to", "2026-12-01"])
+@pytest.mark.parametrize("words", [["explain", str(UUID(int=5)), "--to", "2026-12-01"], ["erase", CLIENT.hex()]])
+def test_the_command_says_in_a_line_where_the_lake_is_damaged(
+    words: list[str], damaged: SmallLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--lake", damaged.root]) == 4
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"» the lake can't be read: {manifest_path(HOUR)}")
+
+
+def test_the_command_says_in_a_line_which_data_file_is_gone(
+    lake: SmallLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [path] = data_files(lake.root, "envelope", PERIOD)
+    Path(path).unlink()
+    assert main(["explain", WAY.envelope_id.hex(), "--lake", lake.root, "--to", "2026-12-01"]) == 4
+    [line] = capsys.readouterr().err.splitlines()
+    assert Path(path).name in line
+
+
+def test_what_is_not_found_beside_a_damaged_file_may_be_in_it(
+    lake: SmallLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place_of = Path(lake.root) / lake.stream(*Way(START, 2).delivered())
+    place_of.write_bytes(place_of.read_bytes()[:-9])
+    assert main(["explain", str(UUID(int=5)), "--lake", lake.root, "--to", "2026-12-01"]) == 3
+    said = capsys.readouterr().out
+    assert said.startswith("What can be read of the lake has nothing of it.")
+    assert f"{place_of.relative_to(lake.root)} is damaged" in said
 
 
 def test_an_erasure_names_files_of_the_stream_that_were_cut_or_are_bombs_and_removes_all_else(lake: SmallLake) -> None:

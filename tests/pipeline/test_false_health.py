@@ -66,6 +66,13 @@ def test_a_lake_that_has_all_of_a_period_is_healthy(healthy: EventLake) -> None:
     assert strict(healthy) == 0
 
 
+def test_a_reconciliation_keeps_nothing_in_the_session_once_it_is_over(healthy: EventLake) -> None:
+    cached = healthy.spark._jsparkSession.sharedState().cacheManager()
+    healthy.read(EventKind.LIMITS).persist().count()
+    assert not cached.isEmpty()
+    assert (strict(healthy), cached.isEmpty()) == (0, True)
+
+
 def test_an_absent_lake_is_not_healthy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["daily", "--strict", "--lake", str(tmp_path / "absent")]) == 1
     assert "there is no lake" in capsys.readouterr().err

@@ -154,9 +154,11 @@ def test_a_damaged_file_is_left_out_and_named_and_its_hour_is_not_judged(lake: E
     arrive(lake, lines_of(EVENTS[:1]), hour=1)
     target = Path(lake.path(RAW)) / "day={}/hour={}/cut.gz".format(*hour_path(AT).split("/"))
     target.write_bytes(gzip.compress(EVENTS[1].to_line())[:-9])
+    empty = target.with_name("empty.gz")
+    empty.touch()
     for expected in (1, None):
         compacted = compact(lake, ARRIVED, AT + DAY_MS)
-        assert compacted.damaged == [str(target.relative_to(lake.root))]
+        assert compacted.damaged == [str(path.relative_to(lake.root)) for path in (target, empty)]
         assert compacted.lines.get(EventKind.OBSERVED) == (expected and 2)
     assert lake.read(EventKind.ENVELOPE).count() == 0
     reasons = dict(incomplete_hours(lake.view, Period(AT, AT + HOUR_MS), AT + DAY_MS))

@@ -89,3 +89,19 @@ def test_a_line_of_a_network_that_nobody_knows_is_unreadable_and_ends_nothing(la
     lookup = Lookup(lake.root)
     assert explain(lookup, ExplainRequest(way.receipt, AROUND)).receipts == []
     assert lookup.unreadable > 0
+
+
+def test_what_a_later_release_has_committed_with_a_word_that_is_new_is_unreadable_and_ends_nothing(
+    lake: SmallLake,
+) -> None:
+    class NewerPush(PushTried):
+        decision: str  # type: ignore[assignment] # as a newer Clarion may have it
+
+    way = Way(number=78)
+    newer = NewerPush(**dict(way.push()) | {"decision": "teleported"})
+    lake.commit(*way.delivered()[:3], newer, at=START)
+    lookup = Lookup(lake.root)
+    assert lookup.find(PushTried, "receipt", {way.receipt}, AROUND) == []
+    assert lookup.unreadable == 1
+    assert len(explain(lookup, ExplainRequest(way.receipt, AROUND)).receipts) == 1
+    assert any("can't be read" in doubt for doubt in lookup.doubts(AROUND))

@@ -1,26 +1,37 @@
 """How Spark's settings are fitted to the size of what it reads."""
 
-import pytest
-from pyspark.sql import SparkSession
+from dataclasses import replace
+from pathlib import Path
 
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.commits import DataFile, LakeView, Manifest, add_files, commit, new_commit
 from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake
-from pipeline.period import EVER
-from pipeline.reconcile import size_of
+from pipeline.period import EVER, HOUR_MS, Period, hour_path
+from pipeline.reconcile import LINE_BYTES, reconcile, size_of
 from pipeline.schemas import EventKind
-from pipeline.session import FEW_BYTES, WITH_FEW, fitted
-from tests.pipeline.conftest import ADAPTIVE, NOW
+from pipeline.session import FEW_BYTES, WITH_FEW, fits_few, fitted
+from pipeline.snapshots import CLAIMS, day_of, snapshot_name
+from pipeline.state import STATES
+from pipeline.terms import Terms
+from tests.pipeline.conftest import ADAPTIVE, NOW, START
+
+SAME = ("receipt", "subscription_id", "difference", "evidence")
+JOBS = 24
+"""Of Spark, for a small day with every fault: each has its plan, which is most of what it takes."""
 
 
 def known(spark: SparkSession) -> dict[str, str | None]:
-    return {name: spark.conf.get(name) for name in WITH_FEW}
+    return {name: spark.conf.get(name, None) for name in WITH_FEW}
 
 
 @pytest.mark.usefixtures("adaptive")
 def test_a_plan_for_few_bytes_is_neither_compiled_nor_planned_anew(spark: SparkSession) -> None:
     before = known(spark)
     with fitted(spark, FEW_BYTES):
-        assert known(spark) == WITH_FEW
+        assert (known(spark), fits_few(spark)) == (WITH_FEW, True)
     assert known(spark) == before
     assert before[ADAPTIVE] == "true"
 
@@ -29,7 +40,7 @@ def test_a_plan_for_few_bytes_is_neither_compiled_nor_planned_anew(spark: SparkS
 def test_a_plan_for_more_bytes_runs_as_the_session_does(spark: SparkSession) -> None:
     before = known(spark)
     with fitted(spark, FEW_BYTES + 1):
-        assert known(spark) == before
+        assert (known(spark), fits_few(spark)) == (before, False)
 
 
 def test_the_settings_are_put_back_after_an_error(spark: SparkSession) -> None:
@@ -40,7 +51,45 @@ def test_the_settings_are_put_back_after_an_error(spark: SparkSession) -> None:
 
 
 def test_the_size_of_a_reconciliation_is_that_of_all_kinds_it_reads(day: EventLake, plan: Plan) -> None:
-    found = day.view.manifests(EVER)
-    assert size_of(day.view, plan.period, NOW) == sum(
-        file.bytes for kind in EventKind for each in found for file in each.kinds.get(kind, ())
+    files = [
+        (kind, file) for found in day.view.manifests(EVER) for kind in EventKind for file in found.kinds.get(kind, ())
+    ]
+    assert size_of(day.view, plan.period, NOW, Terms()) == sum(
+        file.bytes if kind in STATES else max(file.bytes, LINE_BYTES * file.lines) for kind, file in files
     )
+
+
+def decided(root: str, at: int, lines: int) -> None:
+    add_files(root, hour_path(at), {EventKind.NOTIFICATION: (DataFile("file", lines, 1, ""),)})
+
+
+def test_what_was_decided_before_counts_as_far_back_as_it_is_read_and_lines_count_however_well_they_are_packed(
+    tmp_path: Path,
+) -> None:
+    root, period, terms = str(tmp_path), Period(START, START + HOUR_MS), Terms(lookback=24 * HOUR_MS)
+    for hours, lines in ((30, 1), (10, 20), (0, 300)):
+        decided(root, START - hours * HOUR_MS, lines)
+    assert size_of(LakeView(root), period, NOW, terms) == 320 * LINE_BYTES
+    commit(root, Manifest(snapshot_name(CLAIMS, day_of(START - 1)), new_commit()), None)
+    assert size_of(LakeView(root), period, NOW, terms) == 300 * LINE_BYTES
+
+
+@pytest.fixture(scope="module")
+def few(day: EventLake, plan: Plan) -> DataFrame:
+    """What is found where nothing is left out, in few jobs."""
+    context = day.spark.sparkContext
+    context.setJobGroup("few", "")
+    with fitted(day.spark, 0):
+        found = reconcile(replace(day), plan.period, NOW, Terms()).differences.localCheckpoint()
+    context.setJobGroup("", "")
+    return found
+
+
+def test_a_few_are_compared_as_a_whole_and_found_to_differ_as_many_are(few: DataFrame, differences: DataFrame) -> None:
+    found, expected = ({tuple(row) for row in rows.select(*SAME).collect()} for rows in (few, differences))
+    assert found == expected
+    assert few.count() == len(expected)
+
+
+def test_a_few_take_few_jobs(few: DataFrame) -> None:
+    assert 0 < len(few.sparkSession.sparkContext.statusTracker().getJobIdsForGroup("few")) <= JOBS
