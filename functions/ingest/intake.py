@@ -106,7 +106,7 @@ class Intake:
             self._take_one(raw, reception)
             if feed.turn.is_over or self._outbox.is_full(feed.number):  # seldom: an await each time would cost more
                 await self._give_way(feed.turn, feed.number)
-        for arrival in self._unmatched.overflow(feed.number):
+        while arrival := self._unmatched.take_overflow(feed.number):
             if network(arrival.network).signed:
                 self._forward_genuine(arrival)
             else:
