@@ -109,7 +109,7 @@ class Intake:
                 await self._give_way(feed.turn, feed.number)
         if feed.exclusive:
             await self._give_way(feed.turn, feed.number)
-        for arrival in self._unmatched.overflow(feed.number):
+        while arrival := self._unmatched.take_overflow(feed.number):
             if network(arrival.network).signed:
                 self._forward_genuine(arrival)
             else:

@@ -33,7 +33,8 @@ def find_recipients(
 ) -> dict[str, MatchedItem | Failure]:
     """For each item, by its message's id, those of its subscriptions that one invocation has the capacity for."""
     pages, failures = split_failures(_read_pages(dynamodb, items, page_size, pool))
-    subscribers = _read_subscribers({name for page in pages.values() for name in page.subscription_ids}, pool)
+    names = {name for page in pages.values() for name in page.subscription_ids}
+    subscribers = _read_subscribers(dynamodb, names, pool)
     from_index, failed = split_failures(
         {name: _by_index(items[name], page, subscribers, takes_own) for name, page in pages.items()}
     )
@@ -69,10 +70,10 @@ def _read_pages(
     return pages
 
 
-def _read_subscribers(names: Iterable[str], pool: Pool) -> dict[str, Subscriber | Failure]:
+def _read_subscribers(dynamodb: "DynamoDBClient", names: Iterable[str], pool: Pool) -> dict[str, Subscriber | Failure]:
     requests = {some: some for some in batched(names, BATCH_GET_ITEMS, strict=False)}
     subscribers: dict[str, Subscriber | Failure] = {}
-    for some, found in pool.map_concurrently(rule_reader.subscribers, requests).items():
+    for some, found in pool.map_concurrently(partial(rule_reader.subscribers, dynamodb), requests).items():
         subscribers |= dict.fromkeys(some, found) if isinstance(found, Failure) else found
     return subscribers
 

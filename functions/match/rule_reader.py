@@ -13,7 +13,7 @@ from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
 from clarion.messages import Span
 from clarion.networks import Envelope
-from clarion.rows import query, values_of
+from clarion.rows import DynamoItem, batch_get, query, values_of
 from clarion.tables import WITHOUT_TOKEN, ByKey, RuleRow, Subscription, rule_key, split_rule_key
 from match.failures import Unreadable, bisect_on_failure, read_row
 from match.matching import Candidate, Candidates, Match, Subscriber, TakesOwn, match
@@ -47,9 +47,11 @@ def rules(dynamodb: "DynamoDBClient", question: Question, page: int) -> FoundRul
     return FoundRules(candidates, more=False)
 
 
-def subscribers(subscription_ids: Sequence[str]) -> dict[str, Subscriber | Unreadable]:
+def subscribers(dynamodb: "DynamoDBClient", subscription_ids: Sequence[str]) -> dict[str, Subscriber | Unreadable]:
     """Those that exist of up to 100 subscriptions, as far as they can be read."""
-    return bisect_on_failure(_subscribers, subscription_ids)
+    keys = [{"subscription_id": name} for name in subscription_ids]
+    items = batch_get(dynamodb, Subscription, keys, WITHOUT_TOKEN)
+    return {item["subscription_id"]["S"]: read_row(_read_subscriber, item) for item in items}
 
 
 def match_by_tables(
@@ -81,7 +83,7 @@ def _match_by_tables(
     found: dict[str, Match | Unreadable] = {}
     rows = _current(subscription_ids)
     while rows:
-        known = {name: _subscriber(row) for name, row in rows.items()}
+        known = {name: _subscriber(row.attribute_values) for name, row in rows.items()}
         matches = match(envelope, observed_at, _candidates(envelope.keys, known), known, takes_own)
         now = _current(rows)
         unmoved = {name for name, row in now.items() if row.revision == rows[name].revision}
@@ -103,28 +105,25 @@ def _current(subscription_ids: Iterable[str]) -> dict[str, Subscription]:
     return {row.subscription_id: row for row in rows}
 
 
-def _subscribers(subscription_ids: Sequence[str]) -> dict[str, Subscriber | Unreadable]:
-    rows = Subscription.batch_get(subscription_ids, attributes_to_get=WITHOUT_TOKEN)
-    return {row.subscription_id: read_row(_subscriber, row) for row in rows}
-
-
 def _candidate(row: Mapping[str, Any]) -> Candidate:
     """Of the attributes of a `RuleRow`."""
     generation, _ = split_rule_key(row["rule_key"])
     return Candidate(row["subscription_id"], generation, row.get("condition", b""))
 
 
-def _subscriber(row: Subscription) -> Subscriber:
-    """Names and clients are checked here, before anything is made of them for the whole batch."""
-    UUID(row.subscription_id)
-    if not isinstance(row.client_id, bytes):
-        raise TypeError("a subscription belongs to a client")
+def _read_subscriber(item: DynamoItem) -> Subscriber:
+    return _subscriber(values_of(Subscription, item))
+
+
+def _subscriber(row: Mapping[str, Any]) -> Subscriber:
+    """Of the attributes of a `Subscription`: names are checked before anything is made of them for the whole batch."""
+    UUID(row["subscription_id"])
     return Subscriber(
-        row.subscription_id,
-        row.client_id,
-        Channel(row.channel),
-        row.status == SubscriptionStatus.ACTIVE,
-        int(row.generation),
-        row.app,
-        row.status == SubscriptionStatus.PENDING,
+        row["subscription_id"],
+        row["client_id"],
+        Channel(row["channel"]),
+        row["status"] == SubscriptionStatus.ACTIVE,
+        int(row["generation"]),
+        row.get("app"),
+        row["status"] == SubscriptionStatus.PENDING,
     )

@@ -113,3 +113,32 @@ def test_a_client_asks_where_and_signs_how_the_sdk_would_with_all_its_endpoints(
     assert ours.meta.partition == theirs.meta.partition
     signed = [(one.region_name, one.signing_name, one.signature_version) for one in map(signer, (ours, theirs))]
     assert signed[0] == signed[1]
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "cn-north-1"])
+@pytest.mark.parametrize("account", [None, "123456789012"])
+@pytest.mark.parametrize("service", JSON_SERVICES)
+def test_each_call_goes_to_the_endpoint_that_the_sdk_would_resolve_for_it(
+    service: str, account: str | None, region: str
+) -> None:
+    def made(session: Session) -> Any:
+        session.set_credentials("an-access-key", "a-secret", account_id=account)
+        return session.create_client(service, region)
+
+    lean, bare = get_session(), get_session()
+    prepare(lean)
+    ours, theirs = made(lean), made(bare)
+    operation, arguments = CALLS[service]
+    name = ours.meta.method_to_api_mapping[operation]
+
+    for _ in range(2):
+        endpoints: list[object] = []
+        contexts: list[dict[str, Any]] = []
+        for client in (ours, theirs):
+            context: dict[str, Any] = {"client_region": region}
+            model = client.meta.service_model.operation_model(name)
+            endpoints.append(client._resolve_endpoint_ruleset(model, arguments, context))
+            contexts.append(context)
+        assert endpoints[0] == endpoints[1]
+        assert contexts[0] == contexts[1]
+        contexts[0].setdefault("signing", {})["region"] = "what a caller makes of its own context"

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from moto import mock_aws
 from pynamodb.models import Model
 
-from clarion.rows import item_of, query, values_of
-from clarion.tables import PageLock, RateLimit
+from clarion.rows import batch_get, item_of, query, values_of
+from clarion.tables import PageLock, RateLimit, Subscription
 
 WINDOW = {"scope": b"a pair", "part": b"\0", "admitted": b"", "version": 7, "ttl": 1_800_000_000}
 LOCK = {"page": "3", "envelope_id": bytes(32), "token": "a token", "ttl": 1}
@@ -54,3 +54,41 @@ def test_a_query_goes_on_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     found = query(dynamodb, TableName="limits", KeyConditionExpression="#0 = :0", Limit=2, **scope)
 
     assert [values_of(RateLimit, item)["ttl"] for item in found] == [0, 1, 2, 3, 4]
+
+
+@mock_aws
+def test_a_batch_is_read_until_nothing_of_it_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    dynamodb = boto3.client("dynamodb")
+    dynamodb.create_table(
+        TableName="subscriptions",
+        AttributeDefinitions=[{"AttributeName": "subscription_id", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "subscription_id", "KeyType": "HASH"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    for name in ("a", "b", "c"):
+        row = {"subscription_id": name, "status": "active", "token": "a token", "generation": 7}
+        dynamodb.put_item(TableName="subscriptions", Item=item_of(Subscription, row))
+    asked: list[int] = []
+
+    def leave_all_but_one(parsed: dict[str, Any], **_: object) -> None:
+        """As DynamoDB does with what is throttled."""
+        rows = parsed["Responses"]["subscriptions"]
+        asked.append(len(rows))
+        keys = [{"subscription_id": row["subscription_id"]} for row in rows[1:]]
+        parsed["Responses"]["subscriptions"] = rows[:1]
+        parsed["UnprocessedKeys"] = {"subscriptions": request | {"Keys": keys}} if keys else {}
+
+    request = {"ProjectionExpression": "#n", "ExpressionAttributeNames": {"#n": "subscription_id"}}
+    dynamodb.meta.events.register("after-call.dynamodb.BatchGetItem", leave_all_but_one)
+    keys = [{"subscription_id": name} for name in ("a", "b", "c", "of nobody")]
+
+    found = [values_of(Subscription, item) for item in batch_get(dynamodb, Subscription, keys, ["subscription_id"])]
+
+    assert found == [{"subscription_id": name} for name in ("a", "b", "c")]
+    assert asked == [3, 2, 1]
+
+
+@pytest.mark.parametrize("number", [0, -7, 1_800_000_000_000, 10**30])
+def test_a_number_is_written_as_pynamodb_writes_it(number: int) -> None:
+    assert item_of(RateLimit, {"version": number}) == {"version": {"N": RateLimit.version.serialize(number)}}

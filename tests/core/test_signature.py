@@ -80,3 +80,10 @@ def test_what_is_no_plain_post_is_signed_by_the_sdk(method: str, url: str) -> No
     request = AWSRequest(method=method, url=url, headers={}, data=b"{}")
 
     assert signed(request, credentials) == signed_by_the_sdk(request, credentials)
+
+
+def test_a_body_that_is_no_bytes_is_signed_by_the_sdk() -> None:
+    request = AWSRequest(method="POST", url="https://dynamodb.test/", headers={}, data={"a": "form"})
+    credentials = Credentials("an-access-key", "a-secret")
+
+    assert signed(request, credentials) == signed_by_the_sdk(request, credentials)

@@ -1,4 +1,4 @@
-"""`make ledger` prints the tables of docs/cost.md, measured on the real code."""
+"""`make ledger` prints the tables of docs/cost.md, measured on the real code; the last line is the whole bill's."""
 
 from bench.figures import report as report_figures
 from tests.ledger import simplex, wake_ups, walletconnect, zulip
@@ -12,13 +12,13 @@ ROUNDS = 6
 
 def main() -> None:
     ledger.main()
+    with deployed_stages() as stages:
+        for each in (wake_ups, zulip, walletconnect, simplex):
+            print("\n" + each.report(each.measure(stages, rounds=ROUNDS)))
     measured = measure_all()
     print()
     report_figures(beside_naive(measured))
     print("\n" + report(measured))
-    with deployed_stages() as stages:
-        for each in (wake_ups, zulip, walletconnect, simplex):
-            print("\n" + each.report(each.measure(stages, rounds=ROUNDS)))
 
 
 if __name__ == "__main__":

@@ -75,10 +75,9 @@ class UnmatchedBuffer:
         while held and next(iter(held.values())).observed_at <= observed_by:
             yield self._take(source)
 
-    def overflow(self, source: int) -> Iterator[Arrival]:
-        """Take out what the share of `source` has no space for: it can't be known in time whether a rule wants it."""
-        while self._bytes[source] > self._share:
-            yield self._take(source)
+    def take_overflow(self, source: int) -> Arrival | None:
+        """Take out one that the share of `source` has no space for: it can't be known in time whether a rule wants it."""
+        return self._take(source) if self._bytes[source] > self._share else None
 
     def _take(self, source: int) -> Arrival:
         _, arrival = self._held[source].popitem(last=False)

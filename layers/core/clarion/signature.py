@@ -37,9 +37,10 @@ class PostAuth(SigV4Auth):
         if self.credentials is None:
             raise NoCredentialsError
         at = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-        _replace(request, "X-Amz-Date", at)
-        _replace(request, "X-Amz-Security-Token", self.credentials.token)
-        _replace(request, "Authorization", None)
+        _remove_signature(request)
+        request.headers["X-Amz-Date"] = at
+        if self.credentials.token:
+            request.headers["X-Amz-Security-Token"] = self.credentials.token
         scope = f"{at[:8]}/{self._where}"
         names, canonical = _canonical(request)
         text = f"{_ALGORITHM}\n{at}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
@@ -53,14 +54,15 @@ class PostAuth(SigV4Auth):
 
 def _is_plain_post(request: AWSRequest) -> bool:
     url = urlsplit(request.url)
-    return request.method == "POST" and url.path in {"", "/"} and not url.query
+    is_whole = isinstance(request.data, bytes)
+    return is_whole and request.method == "POST" and url.path in {"", "/"} and not url.query
 
 
-def _replace(request: AWSRequest, name: str, value: str | None) -> None:
-    # To set a header adds another one of its name: a request that is tried again has it already.
-    del request.headers[name]
-    if value:
-        request.headers[name] = value
+def _remove_signature(request: AWSRequest) -> None:
+    # To set a header adds another one of its name: a request that was signed before would have each of them twice.
+    if "X-Amz-Date" in request.headers:
+        for name in ("X-Amz-Date", "X-Amz-Security-Token", "Authorization"):
+            del request.headers[name]
 
 
 def _canonical(request: AWSRequest) -> tuple[str, str]:
@@ -70,7 +72,7 @@ def _canonical(request: AWSRequest) -> tuple[str, str]:
     signed["host"] = urlsplit(str(request.url)).netloc
     lines = "".join(f"{name}:{signed[name]}\n" for name in sorted(signed))
     names = ";".join(sorted(signed))
-    body = sha256(request.body).hexdigest()  # type: ignore[arg-type] # it is encoded by now
+    body = sha256(request.data).hexdigest()  # type: ignore[arg-type] # bytes, as `_is_plain_post` has seen
     return names, f"POST\n/\n\n{lines}\n{names}\n{body}"
 
 
