@@ -3,15 +3,15 @@
 A month of 730 hours in us-east-1, prices of November 2026: https://aws.amazon.com/pricing/
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from aws_cdk import Stack
 from aws_cdk.assertions import Template
+from aws_lambda_powertools.metrics import MetricUnit
 
-from clarion.clock import now_ms
-from clarion.embedded_metrics import MetricUnit
 from clarion.metrics import Metric, metrics_of
 from clarion.networks import STATEMENTS
 from infra.config import EnvironmentConfig
@@ -167,11 +167,10 @@ def recorded_bytes(network: str | None) -> int:
     """A line of the log with the idle metrics, and with what is only logged; CloudWatch adds 26 to each."""
     metrics = metrics_of("ingest", "prod", network)
     for name in IDLE[network]:
-        metrics.add(name, MetricUnit.COUNT, 0)
+        metrics.add_metric(name, MetricUnit.Count, 0)
     for name in LOGGED if network is None else ():
-        metrics.log(name, 0)
-    [line] = metrics.lines(now_ms())
-    return len(line) + 26
+        metrics.add_metadata(name, 0)
+    return len(json.dumps(metrics.serialize_metric_set(), separators=(",", ":"))) + 26
 
 
 def _of_functions(deployed: DeployedStacks) -> Iterator[Item]:

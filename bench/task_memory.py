@@ -97,7 +97,7 @@ def _fill_forwarded(task: Task, source: int) -> None:
 
 
 def _fill_unmatched(task: Task, source: int) -> None:
-    while not any(True for _ in task.unmatched.overflow(source)):
+    while task.unmatched.take_overflow(source) is None:
         one = outgoing(source)
         task.unmatched.add(Arrival(one.observed_at, one.fingerprint, one.keys, STATEMENTS, one.raw, source))
 

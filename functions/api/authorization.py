@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import jwt
 import sr25519
 from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import MetricUnit
 from botocore.exceptions import BotoCoreError, ClientError
 
 from api.jwks import KeysUnavailable, PublicKeys, fetch
 from api.settings import AuthorizerSettings
-from clarion.embedded_metrics import MetricUnit
 from clarion.issuers import JwksIssuer, issuer_name
 from clarion.metrics import Metric, metrics_of
 from clarion.secrets import Secret, SecretError, SharedSecret
@@ -146,8 +146,8 @@ class Authorizer:
             found = identify(bearer(headers), self._issuers, self._lifetime)
         except NO_KEY:
             logger.exception("the key of an issuer can't be had")
-            self._metrics.add(Metric.KEYS_UNAVAILABLE, MetricUnit.COUNT, 1)
-            self._metrics.flush()
+            self._metrics.add_metric(Metric.KEYS_UNAVAILABLE, MetricUnit.Count, 1)
+            self._metrics.flush_metrics()
             return {"unavailable": "the issuer's keys"}
         return {"refusal": found.value} if isinstance(found, Refusal) else {"client_id": found.hex()}
 

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Self
 
 import boto3
+from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
 from pynamodb.connection import Connection
 from pynamodb.models import Model
@@ -16,7 +17,6 @@ from api.problems import Problem, ProblemKind
 from api.settings import ApiSettings, ClientSettings
 from clarion.cleanup import CleanupQueue
 from clarion.clock import now_ms
-from clarion.embedded_metrics import MetricUnit
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.metrics import Metric, metrics_of
 from clarion.rulesets import Owner, RuleSets
@@ -74,8 +74,8 @@ class Worker:
 
     def count(self, metric: str, count: int = 1) -> None:
         metrics = metrics_of(self.service, self.settings.stage)
-        metrics.add(metric, MetricUnit.COUNT, count)
-        metrics.flush()
+        metrics.add_metric(metric, MetricUnit.Count, count)
+        metrics.flush_metrics()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

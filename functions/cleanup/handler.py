@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
@@ -19,12 +20,11 @@ from pynamodb.exceptions import PynamoDBException
 from clarion import aws, tables
 from clarion.cleanup import CleanupQueue, erase_dead
 from clarion.clock import now_ms
-from clarion.embedded_metrics import EmbeddedMetrics, MetricUnit
 from clarion.endings import end_holders
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.events import SubscriptionChanged
 from clarion.messages import CleanupMessage, DeadTokenMessage, read_cleanup_request
-from clarion.metrics import Metric, metrics_of
+from clarion.metrics import Metric, flush, metrics_of
 from clarion.settings import EventSettings
 
 SPARE_SECONDS = 10
@@ -48,7 +48,7 @@ class CleanupWorker:
     connection: Connection
     queue: CleanupQueue
     events: EventLog
-    metrics: EmbeddedMetrics
+    metrics: EphemeralMetrics
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
@@ -57,8 +57,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dic
     worker = _worker()
     unfinished = [record["messageId"] for record in event["Records"] if not _done(worker, record["body"], until)]
     if lost := worker.events.flush():
-        worker.metrics.add(Metric.EVENTS_LOST, MetricUnit.COUNT, lost)
-    worker.metrics.flush()
+        worker.metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
+    flush(worker.metrics)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
 
 

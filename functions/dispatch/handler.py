@@ -9,6 +9,7 @@ from clarion.cold_start import without_collection
 
 with without_collection():
     from aws_lambda_powertools import Logger
+    from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
     from botocore.config import Config
     from botocore.session import Session
 
@@ -16,9 +17,8 @@ with without_collection():
     from clarion.channels import CHANNELS, Provider
     from clarion.cleanup import CleanupQueue
     from clarion.decisions import Environment, PushDecision
-    from clarion.embedded_metrics import EmbeddedMetrics, MetricUnit
     from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
-    from clarion.metrics import Metric, decided, metrics_of
+    from clarion.metrics import Metric, decided, flush, metrics_of
     from clarion.providers.apps import Apps, apns_apps, fcm_apps
     from clarion.providers.transport import Transport
     from clarion.providers.webhook import webhook_apps
@@ -47,7 +47,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, list[dict[str,
 
 @cache
 @without_collection()
-def _worker() -> tuple[Dispatcher, EmbeddedMetrics]:
+def _worker() -> tuple[Dispatcher, EphemeralMetrics]:
     settings = DispatchSettings.from_environment()
     connection = tables.bind(settings.table_prefix)
     session = connection.session
@@ -91,20 +91,20 @@ def _payload_secrets(settings: DispatchSettings, session: Session) -> Mapping[st
     return {name: Secret(secrets, secret_id, SharedSecret) for name, secret_id in settings.payload_secrets.items()}
 
 
-def _record(report: BatchReport, lost: int, metrics: EmbeddedMetrics) -> None:
+def _record(report: BatchReport, lost: int, metrics: EphemeralMetrics) -> None:
     if report.own_delivered:
-        metrics.add(Metric.OWN_PUSHES_DELIVERED, MetricUnit.COUNT, report.own_delivered)
+        metrics.add_metric(Metric.OWN_PUSHES_DELIVERED, MetricUnit.Count, report.own_delivered)
     if faults := report.token_faults + report.strangers_gone:
-        metrics.add(Metric.TOKEN_FAULTS, MetricUnit.COUNT, faults)
+        metrics.add_metric(Metric.TOKEN_FAULTS, MetricUnit.Count, faults)
     delivered = report.decisions[PushDecision.DELIVERED]  # counted by the latencies, or as own
     of_tokens = {PushDecision.REFUSED: report.token_faults, PushDecision.TOKEN_GONE: report.strangers_gone}
     apart = Counter({PushDecision.DELIVERED: delivered, **of_tokens})
     for decision, count in (report.decisions - apart).items():
-        metrics.add(decided(decision), MetricUnit.COUNT, count)
+        metrics.add_metric(decided(decision), MetricUnit.Count, count)
     for latency in report.latencies:
-        metrics.add(Metric.LATENCY, MetricUnit.MILLISECONDS, latency)
+        metrics.add_metric(Metric.LATENCY, MetricUnit.Milliseconds, latency)
     for (app, reason), waiting in report.faults.items():
         logger.error("misconfigured", app=app, reason=reason, waiting=waiting)
     if lost:
-        metrics.add(Metric.EVENTS_LOST, MetricUnit.COUNT, lost)
-    metrics.flush()
+        metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
+    flush(metrics)

@@ -8,8 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from clarion.embedded_metrics import MetricUnit
-from clarion.metrics import Metric, metrics_of
+from aws_lambda_powertools.metrics import MetricUnit
+
+from clarion.metrics import Metric, flush, metrics_of
 
 SERVICE = "ingest"
 PERIOD = 10.0
@@ -43,12 +44,12 @@ def report(stage: str, counts: Counts, gauges: Gauges) -> None:
         metrics = metrics_of(SERVICE, stage, network)
         for name, value in values.items():
             if name in LOGGED:
-                metrics.log(name, value)
+                metrics.add_metadata(name, value)
             # An alarm waits for a network's nodes to be none; other gauges at zero would be billed for nothing.
             elif value or network:
-                unit = MetricUnit.MILLISECONDS if name in _MILLISECONDS else MetricUnit.COUNT
-                metrics.add(name, unit, value)
-        metrics.flush()
+                unit = MetricUnit.Milliseconds if name in _MILLISECONDS else MetricUnit.Count
+                metrics.add_metric(name=name, unit=unit, value=value)
+        flush(metrics)
     counts.clear()
 
 

@@ -4,30 +4,26 @@ The log has what went wrong, and nothing about what went well.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
 from uuid import UUID
 
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+
 from clarion.decisions import EnvelopeDecision
-from clarion.embedded_metrics import EmbeddedMetrics, MetricUnit
 from clarion.event_log import EventLog
 from clarion.events import EnvelopeDecided, LimitsLoaded, NotificationDecided
 from clarion.limiter import Limit
 from clarion.messages import MatchMessage
-from clarion.metrics import Metric, decided
+from clarion.metrics import Metric, decided, flush
 from match.admission import AdmissionResult, Notification
 from match.failures import Failure
 from match.item import Handled
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from aws_lambda_powertools import Logger
-
 
 class DecisionLog:
-    """Collects what one invocation decided; `close` sends it. `logger` is asked for when something goes wrong."""
+    """Collects what one invocation decided; `close` sends it."""
 
-    def __init__(self, *, events: EventLog, metrics: EmbeddedMetrics, logger: "Callable[[], Logger]") -> None:
+    def __init__(self, *, events: EventLog, metrics: EphemeralMetrics, logger: Logger) -> None:
         self._events = events
         self._metrics = metrics
         self._logger = logger
@@ -45,16 +41,16 @@ class DecisionLog:
     def unreadable(self, message_id: str, reason: str) -> None:
         """A message that no retry makes readable."""
         self._counts[Metric.MESSAGES_POISONED] += 1
-        self._logger().error("message unreadable", extra={"message_id": message_id, "reason": reason})
+        self._logger.error("message unreadable", extra={"message_id": message_id, "reason": reason})
 
     def given_up(self, message_id: str, reason: str) -> None:
         """A message that failed at its last receive, too, and is dead-lettered."""
         self._counts[Metric.ENVELOPES_GIVEN_UP] += 1
-        self._logger().error("envelope given up", extra={"message_id": message_id, "reason": reason})
+        self._logger.error("envelope given up", extra={"message_id": message_id, "reason": reason})
 
     def failed(self, message: MatchMessage, failure: Failure) -> None:
         self._counts[Metric.ENVELOPES_FAILED] += 1
-        self._logger().warning("envelope failed", extra={"receipt": str(message.receipt), "reason": failure.reason})
+        self._logger.warning("envelope failed", extra={"receipt": str(message.receipt), "reason": failure.reason})
 
     def handled(self, handled: Handled, at: int) -> None:
         self._left_out(handled)
@@ -72,16 +68,16 @@ class DecisionLog:
             self._networks.clear()
             self._counts[Metric.EVENTS_LOST] += lost
         for name, count in self._counts.items():
-            self._metrics.add(name, MetricUnit.COUNT, count)
+            self._metrics.add_metric(name, MetricUnit.Count, count)
         self._counts.clear()
-        self._metrics.flush()
+        flush(self._metrics)
 
     def _left_out(self, handled: Handled) -> None:
         """Whom an envelope did not reach, and would not at any further attempt."""
         for name, reason in handled.left_out.items():
             self._counts[Metric.RECEIVERS_UNREADABLE] += 1
             fields = {"receipt": str(handled.message.receipt), "subscription_id": name, "reason": reason}
-            self._logger().error("receiver unreadable", extra=fields)
+            self._logger.error("receiver unreadable", extra=fields)
 
 
 def _envelope_event(handled: Handled, decision: EnvelopeDecision, at: int) -> EnvelopeDecided:

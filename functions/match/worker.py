@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from aws_lambda_powertools import Logger
 from botocore.config import Config
 from pydantic import ValidationError
 
@@ -28,7 +29,6 @@ from match.verify import RawEnvelopes
 from match.windows import Windows
 
 if TYPE_CHECKING:
-    from aws_lambda_powertools import Logger
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_firehose import FirehoseClient
     from mypy_boto3_s3 import S3Client
@@ -105,7 +105,7 @@ class MatchWorker:
         log = DecisionLog(
             events=EventLog(EventWriter(clients.firehose, clients.sqs, settings)),
             metrics=metrics_of(SERVICE, settings.stage),
-            logger=_logger,
+            logger=Logger(service=SERVICE),
         )
         return cls(settings, clients, matcher, log)
 
@@ -169,14 +169,6 @@ class MatchWorker:
         for name, reason in given_up.items():
             self.log.given_up(name, reason)
         self.log.close()
-
-
-@cache
-def _logger() -> "Logger":
-    # Its import is a twentieth of a start, and few workers have anything to log.
-    from aws_lambda_powertools import Logger  # noqa: PLC0415
-
-    return Logger(service=SERVICE)
 
 
 def _read(received: Sequence[Received]) -> tuple[dict[str, MatchMessage], dict[str, str]]:

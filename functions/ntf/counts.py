@@ -4,8 +4,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
-from clarion.embedded_metrics import MetricUnit
-from clarion.metrics import Metric, metrics_of
+from aws_lambda_powertools.metrics import MetricUnit
+
+from clarion.metrics import Metric, flush, metrics_of
 
 SERVICE = "ntf"
 PERIOD = 60.0
@@ -25,6 +26,6 @@ def report(stage: str, counts: Counts, connections: int) -> None:
     metrics = metrics_of(SERVICE, stage)
     for name, value in {**counts, Metric.NTF_SESSIONS_OPEN: connections}.items():
         if value or name is Metric.NTF_SESSIONS_OPEN:
-            metrics.add(name, MetricUnit.COUNT, value)
-    metrics.flush()
+            metrics.add_metric(name=name, unit=MetricUnit.Count, value=value)
+    flush(metrics)
     counts.clear()

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import boto3
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 from pydantic import Json
@@ -16,9 +17,8 @@ from pydantic import Json
 from clarion import tables
 from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
-from clarion.embedded_metrics import EmbeddedMetrics, MetricUnit
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
-from clarion.metrics import Metric, metrics_of
+from clarion.metrics import Metric, flush, metrics_of
 from clarion.settings import EventSettings
 from clarion.wake_ups import due_slots
 from schedule.expiries import Expiries
@@ -59,7 +59,7 @@ def minute_of(event: Mapping[str, Any]) -> int:
 class Schedule:
     wake_ups: WakeUps
     expiries: Expiries
-    metrics: EmbeddedMetrics
+    metrics: EphemeralMetrics
 
     def run(self, at: int, until: float) -> None:
         """All that is due in the minute `at`; `until` is as in `WakeUps.run`."""
@@ -73,7 +73,7 @@ class Schedule:
             if (period := examined_at(at)) in periods and time.monotonic() < until:
                 remove_if_unused(period, at)
         finally:
-            self.metrics.flush()
+            flush(self.metrics)
 
     def _wake(self, periods: Sequence[int], after: int, at: int, until: float) -> None:
         report = self.wake_ups.run(due_slots(periods, max(after, at - CATCH_UP_MINUTES), at), until)
@@ -89,7 +89,7 @@ class Schedule:
     def _count(self, metric: Metric, count: int) -> None:
         """CloudWatch bills a metric for each hour in which it is recorded."""
         if count:
-            self.metrics.add(metric, MetricUnit.COUNT, count)
+            self.metrics.add_metric(metric, MetricUnit.Count, count)
 
 
 @cache

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from clarion import aws, tables
+from aws_lambda_powertools.metrics import MetricUnit
+
+from clarion import aws, metrics, tables
 from clarion.clock import now_ms
 from clarion.command_queue import CommandQueue, ReceivedCommand
-from clarion.embedded_metrics import MetricUnit
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.generations import NEVER
 from clarion.metrics import Metric, metrics_of
@@ -61,8 +62,8 @@ def handler(event: Mapping[str, Any], context: "LambdaContext") -> dict[str, lis
     unfinished = worker.handle(event["Records"], now_ms(), until)
     recorded = metrics_of(SIMPLEX, worker.stage)
     if lost := worker.events.flush():
-        recorded.add(Metric.EVENTS_LOST, MetricUnit.COUNT, lost)
-    recorded.flush()
+        recorded.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
+    metrics.flush(recorded)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
 
 

@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any
 
 import boto3
+from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from clarion import tables
-from clarion.embedded_metrics import MetricUnit
+from clarion import metrics, tables
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.metrics import Metric, metrics_of
 from clarion.networks import WALLETCONNECT
@@ -58,9 +58,9 @@ def _record(outbox: NotifyOutbox, stage: str) -> None:
     lost = outbox.events.flush()
     for name, count in ({Metric.EVENTS_LOST.value: lost} | outbox.counts).items():
         if count:
-            recorded.add(name, MetricUnit.COUNT, count)
+            recorded.add_metric(name, MetricUnit.Count, count)
     outbox.counts.clear()
-    recorded.flush()
+    metrics.flush(recorded)
 
 
 @cache

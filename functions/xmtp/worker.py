@@ -9,12 +9,12 @@ from functools import cache
 from typing import Any
 
 import boto3
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from pydantic import ValidationError
 
 from clarion import sqs, tables
 from clarion.cleanup import CleanupQueue
-from clarion.embedded_metrics import EmbeddedMetrics, MetricUnit
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.messages import CommandMessage
 from clarion.metrics import Metric, metrics_of
@@ -68,13 +68,13 @@ def _dead_letter(received: Received) -> bool:
     return sqs.send(boto3.client("sqs"), _settings().dead_letter_url, [message]) == [None]
 
 
-def _record(report: HourlyReport, lost: int, metrics: EmbeddedMetrics) -> None:
+def _record(report: HourlyReport, lost: int, metrics: EphemeralMetrics) -> None:
     counts = {REFRESHES_SENT: report.refreshed, INSTALLATIONS_ENDED: report.ended, INSTALLATIONS_FAILED: report.failed}
     for name, count in counts.items():
-        metrics.add(name, MetricUnit.COUNT, count)
+        metrics.add_metric(name, MetricUnit.Count, count)
     if lost:
-        metrics.add(Metric.EVENTS_LOST, MetricUnit.COUNT, lost)
-    metrics.flush()
+        metrics.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
+    metrics.flush_metrics()
 
 
 @cache
@@ -83,7 +83,7 @@ def _settings() -> XmtpWorkerSettings:
 
 
 @cache
-def _hourly() -> tuple[Hourly, EmbeddedMetrics]:
+def _hourly() -> tuple[Hourly, EphemeralMetrics]:
     settings, client = _settings(), boto3.client("sqs")
     hourly = Hourly(
         connection=tables.bind(settings.table_prefix, own=[Installation]),

@@ -1,18 +1,18 @@
 import json
 
 import pytest
+from aws_lambda_powertools.metrics import MetricUnit
 
-from clarion.embedded_metrics import MetricUnit
 from clarion.metrics import NAMESPACE, metrics_of
 
 
 def test_every_line_names_the_component_and_its_deployment(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = metrics_of("match", "blue")
     for _ in range(150):  # more of one metric than fit into one line
-        metrics.add("latency", MetricUnit.MILLISECONDS, 1)
-    metrics.flush()
-    metrics.add("shards_owned", MetricUnit.COUNT, 1)
-    metrics.flush()
+        metrics.add_metric("latency", MetricUnit.Milliseconds, 1)
+    metrics.flush_metrics()
+    metrics.add_metric("shards_owned", MetricUnit.Count, 1)
+    metrics.flush_metrics()
 
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(lines) == 3
@@ -24,9 +24,9 @@ def test_every_line_names_the_component_and_its_deployment(capsys: pytest.Captur
 
 def test_components_in_one_process_do_not_count_for_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     match, dispatch = metrics_of("match", "blue"), metrics_of("dispatch", "green")
-    match.add("shards_owned", MetricUnit.COUNT, 1)
-    dispatch.add("latency", MetricUnit.MILLISECONDS, 1)
-    dispatch.flush()
+    match.add_metric("shards_owned", MetricUnit.Count, 1)
+    dispatch.add_metric("latency", MetricUnit.Milliseconds, 1)
+    dispatch.flush_metrics()
 
     (line,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert (line["service"], line["stage"]) == ("dispatch", "green")

@@ -8,6 +8,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -125,7 +126,7 @@ class Deployment:
             cleanup=CleanupQueue(boto3.client("sqs"), self.cleanup_url),
             events=event_log(),
             clock=lambda: NOW,
-            transactions=1,
+            writers=ThreadPoolExecutor(1),
         )
 
 

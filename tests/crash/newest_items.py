@@ -7,6 +7,7 @@ Whatever happens between any two requests, the device has been pushed the newest
 import json
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -74,7 +75,7 @@ class Stages:
             clock=lambda: NOW,
             payload_secrets={SIMPLEX: Secret(secrets, STORAGE_KEY, SharedSecret)},
             table_prefix=PREFIX,
-            transactions=1,
+            writers=ThreadPoolExecutor(1),
         )
 
 

@@ -736,9 +736,7 @@ def test_match_decides_and_the_lake_records_by_the_configured_limits(deployed: D
     settings = deployed.components["match"]
     assert isinstance(settings, MatchSettings)
     events = CollectedEvents()
-    log = DecisionLog(
-        events=events, metrics=metrics_of("match", settings.stage), logger=lambda: Logger(service="match")
-    )
+    log = DecisionLog(events=events, metrics=metrics_of("match", settings.stage), logger=Logger(service="match"))
 
     log.limits(STATEMENTS, settings.limit(STATEMENTS), settings.cap, at=1)
 

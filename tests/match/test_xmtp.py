@@ -176,7 +176,7 @@ def test_a_reaction_wakes_nobody_and_costs_no_write(
     with meter.running() as bill:
         scene.take(show(scene, bo, should_push=False))
     assert (woken(scene), bill.writes) == ({}, 0)
-    assert f'"{decided(NotificationDecision.NOT_PUSHABLE)}":[2]' in capsys.readouterr().out
+    assert f'"{decided(NotificationDecision.NOT_PUSHABLE)}":[2.0]' in capsys.readouterr().out
 
 
 def test_what_was_lost_is_decided_anew_by_the_keys_and_for_those_alone_who_are_named(

@@ -39,8 +39,6 @@ class SeenEnvelopes:
         self._limit = limit
         self._sources = sources
         self._known = Fingerprints()
-        self.refresh = self._known.refresh
-        """Whether an envelope is known, by its fingerprint; it is not forgotten at this round's end then."""
         self._in_hand: set[Fingerprint] = set()
         self._journal = array("q")
         self.size = 0
@@ -54,6 +52,10 @@ class SeenEnvelopes:
     def count_of(self, network: int) -> int:
         """How many envelopes of the network with this number are known."""
         return self._known.of_network[network]
+
+    def refresh(self, envelope: Fingerprint) -> bool:
+        """Whether `envelope` is known; it is not forgotten at this round's end then."""
+        return self._known.refresh(envelope)
 
     def add(self, envelope: Fingerprint, source: int) -> bool:
         """Take in hand an `envelope` that is not known, if there is space in the share of `source`; whether there is."""

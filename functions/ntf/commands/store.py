@@ -6,17 +6,17 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
+from aws_lambda_powertools.metrics import MetricUnit
 from pynamodb.connection import Connection
 
 from clarion import newest
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.decisions import Environment, Purpose, Wanted
-from clarion.embedded_metrics import MetricUnit
 from clarion.event_log import EventLog, EventWriter
 from clarion.events import Event
 from clarion.messages import PushMessage
-from clarion.metrics import Metric, metrics_of
+from clarion.metrics import Metric, flush, metrics_of
 from clarion.networks import SIMPLEX
 from clarion.networks.simplex.commands import SimplexCommand, message_of
 from clarion.networks.simplex.credentials import public_key
@@ -115,8 +115,8 @@ class NtfStore:
             log.add(event)
         if lost := log.flush():
             recorded = metrics_of(SIMPLEX, self.stage)
-            recorded.add(Metric.EVENTS_LOST, MetricUnit.COUNT, lost)
-            recorded.flush()
+            recorded.add_metric(Metric.EVENTS_LOST, MetricUnit.Count, lost)
+            flush(recorded)
 
     def _push(self, row: Subscription, purpose: Purpose, wanted: Wanted, seconds: int, number: int | None) -> None:
         receipt, now = uuid4(), self.clock()

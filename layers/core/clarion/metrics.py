@@ -6,9 +6,12 @@ also `network`, so that the nodes of one don't hide that another's are away.
 """
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
-from clarion.embedded_metrics import EmbeddedMetrics
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.metrics import EphemeralMetrics
 
 NAMESPACE = "Clarion"
 
@@ -115,6 +118,15 @@ def dimensions(service: str, stage: str, network: str | None = None) -> dict[str
     return {"service": service, "stage": stage, **({"network": network} if network else {})}
 
 
-def metrics_of(service: str, stage: str, network: str | None = None) -> EmbeddedMetrics:
-    """What a component records with."""
-    return EmbeddedMetrics(NAMESPACE, dimensions(service, stage, network))
+def metrics_of(service: str, stage: str, network: str | None = None) -> "EphemeralMetrics":
+    """What a component records with; `flush_metrics` prints one line in the embedded metric format."""
+    # The pipeline needs the names alone, and has no Powertools.
+    from aws_lambda_powertools.metrics import EphemeralMetrics  # noqa: PLC0415
+
+    return EphemeralMetrics(namespace=NAMESPACE, default_dimensions=dimensions(service, stage, network))
+
+
+def flush(metrics: "EphemeralMetrics") -> None:
+    """Print what was recorded, if anything was: Powertools warns of an empty set."""
+    if metrics.metric_set:
+        metrics.flush_metrics()

@@ -64,7 +64,7 @@ def test_each_account_is_answered_for_itself(dapp: Dapp, queued: Queued, capsys:
     not_in_scope = [(account, "not subscribed to type") for account in (of_other_type, of_none)]
     assert outcome(reply) == ([taking], not_in_scope, [unknown, gone])
     assert accounts_of(queued()) == [taking]
-    assert '"notification_not_in_scope":[2]' in capsys.readouterr().out.replace(" ", "")
+    assert '"notification_not_in_scope":[2.0]' in capsys.readouterr().out.replace(" ", "")
 
 
 def test_another_dapps_subscriber_is_not_found(new_dapp: Callable[..., Dapp], dapp: Dapp) -> None:
