@@ -34,7 +34,7 @@ from pipeline.erase.run import erase
 from pipeline.explain.request import ExplainRequest, explain
 from pipeline.lake import differences_name
 from pipeline.lookup import Lookup
-from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
 from pipeline.vacuum import KEPT_MS, vacuum
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, SmallLake, Way, ruled, subscribed
 
@@ -179,7 +179,7 @@ def test_the_command_says_in_a_line_which_data_file_is_gone(
 ) -> None:
     [path] = data_files(lake.root, "envelope", PERIOD)
     Path(path).unlink()
-    assert main(["explain", WAY.envelope_id.hex(), "--lake", lake.root, "--to", "2026-12-01"]) == 4
+    assert main(["explain", WAY.envelope_id.hex(), "--lake", lake.root, "--to", instant_text(PERIOD.end)]) == 4
     [line] = capsys.readouterr().err.splitlines()
     assert Path(path).name in line
 
