@@ -66,7 +66,9 @@ def explained(error: Exception) -> str:
             return f"no AWS credentials: sign in, or set AWS_PROFILE ({error})"
         case EndpointConnectionError() | ConnectTimeoutError() | ReadTimeoutError() | ConnectionClosedError():
             # The rest of the address is as long as a key in the lake.
-            return f"{urlsplit(error.kwargs['endpoint_url']).netloc} does not answer ({type(error).__name__})"
+            # What stalls within an answer is raised without an address.
+            host = urlsplit(error.kwargs["endpoint_url"] or "").netloc or "AWS"
+            return f"{host} does not answer ({type(error).__name__})"
         case ClientError():
             return _refusal(error)
         case _:

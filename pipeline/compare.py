@@ -1,4 +1,6 @@
-"""What was wanted, decided and pushed, notification by notification, of those that `pipeline.doubt` leaves to compare.
+"""What was wanted, decided and pushed, notification by notification.
+
+Of all that a small lake has; of a larger one, of what `pipeline.doubt` leaves to compare.
 
 envelopes, decisions on them ──▶ fates ──▶ possible ──▶ asked ──▶ wanted ─┐
 notifications ───────────────────────────────────────────────▶ decisions ─┼─▶ comparisons

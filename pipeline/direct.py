@@ -30,8 +30,8 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 def main(words: Sequence[str]) -> int:
     """0 if all is well; 1 without a lake, or where no envelope is known of what was asked; 2 for bad usage.
 
-    `NOT_SURE` where something of the lake is lost or can't be read that may say otherwise; `NO_ANSWER` where what can't
-    be read is needed for any answer.
+    `NOT_SURE` where one is known, and something of the lake is lost or can't be read that may say otherwise of it;
+    `NO_ANSWER` where what can't be read or written is needed for any answer.
     """
     parser = _parser()
     wanted = parser.parse_args(words)
@@ -42,8 +42,10 @@ def main(words: Sequence[str]) -> int:
             _log(f"there is no lake at {wanted.lake}")
             return 1
         return JOBS[wanted.job](wanted)
+    except BrokenPipeError:
+        raise
     except UNREADABLE as error:
-        _log(f"the lake can't be read: {error}")
+        _log(f"the lake can't be read or written: {error}")
         return NO_ANSWER
 
 
@@ -53,9 +55,9 @@ def run_explain(wanted: argparse.Namespace) -> int:
     request = ExplainRequest(wanted.asked, period, wanted.client, wanted.show, leeway, wanted.oversize)
     answer = explain(Lookup(wanted.lake), request)
     print(json.dumps(answer.to_json(), indent=2) if wanted.json else "\n".join(map(printable, answer.lines())))
-    if answer.doubts:
-        return NOT_SURE
-    return 0 if answer.found else 1
+    if not answer.found:
+        return 1
+    return NOT_SURE if answer.doubts else 0
 
 
 def printable(line: str) -> str:

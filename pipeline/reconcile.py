@@ -7,7 +7,8 @@
     push events of what was queued ──────────────────────────────────▶ missing, late
     envelope events that no observation belongs to ──────────────────▶ missing
 
-Only envelopes observed in the period are judged, by all events up to now. On a healthy period nothing differs.
+Only envelopes observed in the period are judged, by all events up to now. On a healthy period nothing differs. Of a
+small lake all is compared, without asking first what is in doubt.
 """
 
 from dataclasses import dataclass

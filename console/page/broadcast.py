@@ -66,20 +66,18 @@ class Broadcast:
             while True:
                 backlog.begin()
                 self._enter(backlog)
+                # Before anything else runs: what is published from now on is in the backlog.
+                kept = [one.begin_with() for one in self._repeated]
                 if missed:
                     yield sse(SKIPPED, {"messages": missed})
-                async for kept in self._kept():
-                    yield kept
+                for some in kept:
+                    for first in await some():
+                        yield first
                 while (message := await backlog.next()) is not None:
                     yield message
                 missed += backlog.missed
         finally:
             self._leave(backlog)
-
-    async def _kept(self) -> AsyncGenerator[str]:
-        for one in self._repeated:
-            for message in await one.begin_with():
-                yield message
 
     def _enter(self, backlog: "_Backlog") -> None:
         self._viewers.add(backlog)
@@ -122,9 +120,15 @@ class _Repeated:
         """Until it is read again: who comes and goes costs no more than who stays."""
         return max(0.0, self._due - asyncio.get_running_loop().time())
 
-    async def begin_with(self) -> list[str]:
-        kept = await asyncio.to_thread(self._snapshot) if self._reading.snapshot else list(self._kept)
-        return [*kept, self._fault_message()] if self._fault else kept
+    def begin_with(self) -> Callable[[], Awaitable[list[str]]]:
+        """What is kept now; or of a snapshot, what it is once it is asked for."""
+        kept = list(self._kept)
+        fault = [self._fault_message()] if self._fault else []
+
+        async def messages() -> list[str]:
+            return [*(await asyncio.to_thread(self._snapshot) if self._reading.snapshot else kept), *fault]
+
+        return messages
 
     async def read(self) -> list[str]:
         try:

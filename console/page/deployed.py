@@ -15,7 +15,7 @@ from clarion.decisions import EnvelopeDecision, NotificationDecision
 from console import status
 from console.deployment import Deployment
 from console.lake import READERS, Lake
-from console.measures import history
+from console.measures import History, history
 from console.output import Report
 from console.page.app import PageBackend
 from console.page.broadcast import Reading
@@ -96,19 +96,23 @@ class DeployedPage:
         return {"passed_over": self.passed_over, "unreadable": self.items.unreadable}
 
     async def read_status(self) -> dict[str, Any]:
-        found = await asyncio.to_thread(status.status_of, self.here, STATUS_MINUTES, self._clients)
+        found = await asyncio.to_thread(self._status)
         return found.model_dump(mode="json")
 
-    async def read_history(self) -> dict[str, Any] | None:
-        """None where CloudWatch has no figures, as in the emulator: the page then counts its items."""
-        found = await asyncio.to_thread(history, self._clients.cloudwatch, self.here, STATUS_MINUTES)
-        return (
-            found.model_dump() if any(value is not None for each in found.series.values() for value in each) else None
-        )
+    async def read_history(self) -> dict[str, Any]:
+        """Without figures where CloudWatch has none, as in the emulator: the page then counts its items."""
+        found = await asyncio.to_thread(self._history)
+        return found.model_dump()
 
     async def why(self, key: str) -> Report | None:
         """As `clarion why`, from what the page has read."""
         return await asyncio.to_thread(self.items.report, key)
+
+    def _history(self) -> History:
+        return history(self._clients.cloudwatch, self.here, STATUS_MINUTES)
+
+    def _status(self) -> status.Status:
+        return status.status_of(self.here, STATUS_MINUTES, self._clients)
 
     def _look(self) -> tuple[list[dict[str, Any]], Exception | None]:
         look = self._tail.look()

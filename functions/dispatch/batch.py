@@ -3,7 +3,7 @@
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -138,7 +138,7 @@ class Dispatcher:
 
     def _note_sent(self, attempts: Iterable[Attempt]) -> None:
         sent = [one for one in attempts if one.newest is not None and isinstance(one.verdict, Delivered)]
-        deque(self.writers.map(self._note_one_sent, sent), maxlen=0)
+        self._written(self._note_one_sent, sent)
 
     def _note_one_sent(self, attempt: Attempt) -> None:
         """What can't be noted may be pushed again: better than that this push is, as it would if its message came back."""
@@ -218,9 +218,15 @@ class Dispatcher:
 
     def _end_subscriptions(self, attempts: Iterable[Attempt]) -> None:
         gone = [attempt for attempt in attempts if isinstance(attempt.verdict, TokenGone)]
-        for ended in self.writers.map(self._end_subscription, gone):
+        for ended in self._written(self._end_subscription, gone):
             for row in ended:
                 self.events.add(SubscriptionChanged.of(row, self._milliseconds()))
+
+    def _written[T](self, write: Callable[[Attempt], T], attempts: Iterable[Attempt]) -> list[T]:
+        """Once all are done, also if one raises: nothing goes on when the invocation has ended."""
+        writes = [self.writers.submit(write, attempt) for attempt in attempts]
+        wait(writes)
+        return [one.result() for one in writes]
 
     def _end_subscription(self, attempt: Attempt) -> list[Subscription]:
         gone, row = attempt.verdict, attempt.row

@@ -102,19 +102,31 @@ class Intake:
         self._counts[Metric.ENVELOPES_RECEIVED] += len(raws) + unreadable
         if unreadable:
             self._count_malformed(feed, unreadable)
-        for raw in raws:
-            self._take_one(raw, reception)
-            # Seldom, since an await each time would cost more. What nobody shows again must all be here before.
-            if not feed.exclusive and (feed.turn.is_over or self._outbox.is_full(feed.number)):
-                await self._give_way(feed.turn, feed.number)
-        if feed.exclusive:
-            await self._give_way(feed.turn, feed.number)
+        take_all = self._take_unrepeated if feed.exclusive else self._take_by_turns
+        await take_all(raws, reception)
         while arrival := self._unmatched.take_overflow(feed.number):
             if network(arrival.network).signed:
                 self._forward_genuine(arrival)
             else:
                 self._let_go(arrival.fingerprint, EnvelopeDecision.UNMATCHED)
             await self._give_way(feed.turn, feed.number)
+
+    async def _take_by_turns(self, raws: Sequence[bytes], reception: Reception) -> None:
+        feed = reception.feed
+        for raw in raws:
+            self._take_one(raw, reception)
+            if feed.turn.is_over or self._outbox.is_full(feed.number):  # seldom: an await each time would cost more
+                await self._give_way(feed.turn, feed.number)
+
+    async def _take_unrepeated(self, raws: Sequence[bytes], reception: Reception) -> None:
+        """What nobody shows again is taken in even if it is told to end while it waits for space."""
+        feed = reception.feed
+        try:
+            await self._give_way(feed.turn, feed.number)
+        finally:
+            for raw in raws:
+                self._take_one(raw, reception)
+        await self._give_way(feed.turn, feed.number)
 
     async def command(self, command: Command, feed: Feed, taken: Callable[[], None] | None = None) -> None:
         """Pass it on to its network's function, and wait for space for more. Raise `SourceFault` if it is too large.

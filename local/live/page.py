@@ -52,10 +52,12 @@ class LivePage:
         )
 
     async def end(self) -> None:
-        await self._switches.end()
-        for play in self._plays:
-            play.cancel()
-        await asyncio.gather(*self._plays, return_exceptions=True)
+        try:
+            await self._switches.end()
+        finally:
+            for play in self._plays:
+                play.cancel()
+            await asyncio.gather(*self._plays, return_exceptions=True)
 
     async def _controls(self) -> dict[str, Any]:
         if not self._plays:

@@ -6,17 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cryptography.exceptions import InvalidTag
-from google.protobuf.message import DecodeError
-
 from clarion.channels import Channel
 from clarion.networks.xmtp.wire_pb2 import GroupMessage
 from console.output import Report
 from local.provider import Journal, ReceivedPush
-from local.simplex.client import CommandRefusedError
-from local.simplex.codec import WireFault
-from local.simplex.stream import ConnectionLostError
-from local.walletconnect.identity import UnexpectedClaims
 
 ENCRYPTED = "An encrypted message"
 """Shown of what only somebody else could read."""
@@ -28,13 +21,8 @@ _XMTP_SALT = 16
 _FETCH_S = 5.0
 """An app that has to ask its server shows that there is something, if the server takes longer."""
 
-_UNREADABLE = (
-    *(LookupError, TypeError, ValueError, InvalidTag, DecodeError, UnexpectedClaims),
-    *(CommandRefusedError, ConnectionLostError, TimeoutError, WireFault),
-)
-
 type Reader = Callable[[ReceivedPush], str | Awaitable[str]]
-"""What the app shows of a push, perhaps once it has asked its server. Raises one of `_UNREADABLE` for what it can't read."""
+"""What the app shows of a push, perhaps once it has asked its server. Raises for what it can't read."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +95,7 @@ async def _text(push: ReceivedPush, read: Reader) -> str:
         if not isinstance(found, str):
             async with asyncio.timeout(_FETCH_S):
                 found = await found
-    except _UNREADABLE:
+    except Exception:  # noqa: BLE001 - whatever it is, the phone shows that there is something, and other phones theirs
         return ENCRYPTED
     return found if len(found) <= LONGEST_SHOWN else f"{found[:LONGEST_SHOWN]} …"
 

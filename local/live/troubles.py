@@ -137,6 +137,7 @@ async def _background(work: Callable[[], Any]) -> AsyncIterator[None]:
         yield
     finally:
         task.cancel()
+        await asyncio.wait([task])
 
 
 TROUBLES = (

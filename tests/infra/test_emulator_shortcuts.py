@@ -63,8 +63,8 @@ def test_records_that_come_within_a_moment_share_a_file(emulator: Emulator) -> N
     destination = {"RoleARN": role["Arn"], "BucketARN": "arn:aws:s3:::lake"}
     firehose.create_delivery_stream(DeliveryStreamName="events", ExtendedS3DestinationConfiguration=destination)
 
-    firehose.put_record_batch(DeliveryStreamName="events", Records=[{"Data": b"1\n"}, {"Data": b"2\n"}])
-    firehose.put_record_batch(DeliveryStreamName="events", Records=[{"Data": b"3\n"}])
+    records = [{"Data": f"{number}\n".encode()} for number in (1, 2, 3)]
+    firehose.put_record_batch(DeliveryStreamName="events", Records=records)
 
     deadline = time.monotonic() + PATIENCE_S
     while not (files := s3.list_objects_v2(Bucket="lake").get("Contents", [])):

@@ -79,3 +79,21 @@ async def test_what_is_shown_to_this_task_alone_is_all_held_when_who_shows_it_st
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(scene.show(*shown, source=alone), 0.1)
     assert await scene.forwarded() == shown
+
+
+async def test_what_is_shown_to_this_task_alone_waits_outside_a_full_outbox_and_is_held_when_the_task_ends(
+    unsigned: Feed, counts: Counts
+) -> None:
+    """Or each of many connections would hold a block more."""
+    alone = Feed(2, TOY, SOURCE_SPEC._replace(exclusive=True))
+    scene = IntakeScene(counts, outbox_bytes=2)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(scene.show(say("0", "hall"), source=alone), 0.1)
+    shown = [say(f"{number}", "hall") for number in range(1, 4)]
+    waiting = [asyncio.create_task(scene.show(one, source=alone)) for one in shown]
+    await asyncio.sleep(0.05)
+    assert len(scene.outbox) == 1
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert await scene.forwarded() == [say("0", "hall"), *shown]

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
@@ -73,6 +74,22 @@ async def test_who_comes_later_begins_with_what_is_kept() -> None:
             assert [data_of(await anext(late))[1] for _ in range(2)] == [2, 3]
 
 
+async def test_what_is_published_while_a_viewer_enters_comes_once() -> None:
+    """Its items are put together in a thread meanwhile."""
+    counter = Counter()
+
+    def snapshot() -> list[str]:
+        time.sleep(20 * QUICK_S)
+        return ["an item"]
+
+    quick = Reading("count", QUICK_S, counter.read, kept=1_000)
+    slow = Reading("items", NEVER_S, Counter().read, snapshot=snapshot)
+    async with viewer(Broadcast([slow, quick])) as one:
+        events = [data_of(await anext(one)) for _ in range(60)]
+    counts = [data for event, data in events if event == "count"]
+    assert counts == list(range(1, len(counts) + 1))
+
+
 async def test_no_news_is_no_event() -> None:
     async def nothing() -> None:
         return None
@@ -97,12 +114,17 @@ async def test_why_aws_refuses_is_said_once_and_taken_back() -> None:
         assert data_of(await anext(one))[0] == "count"
 
 
-async def test_an_address_that_does_not_answer_is_named_by_its_host_alone() -> None:
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [("https://lake.example:444/?prefix=day%3D2026&start-after=key", "lake.example:444"), (None, "AWS")],
+)
+async def test_an_address_that_does_not_answer_is_named_by_its_host_alone(url: str | None, host: str) -> None:
+    """The SDK names none for what stalls within an answer."""
     counter = Counter()
-    counter.fault = EndpointConnectionError(endpoint_url="https://lake.example:444/?prefix=day%3D2026&start-after=key")
+    counter.fault = EndpointConnectionError(endpoint_url=url)  # type: ignore[arg-type] # the stubs know no None
     async with viewer(Broadcast([Reading("count", QUICK_S, counter.read)])) as one:
         _, data = data_of(await anext(one))
-    assert data["words"] == "lake.example:444 does not answer (EndpointConnectionError)"
+    assert data["words"] == f"{host} does not answer (EndpointConnectionError)"
 
 
 async def test_a_viewer_that_falls_behind_skips_what_it_missed_and_is_told_so() -> None:

@@ -10,8 +10,11 @@ const charts = new Map();
 let measured = false;
 
 export function renderHistory({ minutes, series }) {
-  measured = true;
-  byId("period").textContent = "hour";
+  measured = Object.values(series).some((values) => values.some((value) => value !== null));
+  byId("period").textContent = measured ? "hour" : "five minutes";
+  if (!measured) {
+    return;
+  }
   const scaled = (name, by) => series[name].map((value) => (value === null ? null : value / by));
   plot("rate", [minutes, scaled("received", 60), scaled("delivered", 60)]);
   plot("latency", [minutes, scaled("p50", 1000), scaled("p99", 1000)]);
@@ -58,14 +61,17 @@ function describe(place, series) {
 function plot(id, data) {
   const place = byId(id);
   describe(place, data.slice(1));
-  const width = Math.max(place.clientWidth, 100);
   if (charts.has(id)) {
-    charts.get(id).setSize({ width, height: HEIGHT });
+    resize(id);
     charts.get(id).setData(data);
   } else {
-    charts.set(id, new uPlot(options(width), data, place));
+    charts.set(id, new uPlot(options(widthOf(place)), data, place));
   }
 }
+
+const widthOf = (place) => Math.max(place.clientWidth, 100);
+
+const resize = (id) => charts.get(id).setSize({ width: widthOf(byId(id)), height: HEIGHT });
 
 function options(width) {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
@@ -85,4 +91,5 @@ function options(width) {
   };
 }
 
+addEventListener("resize", () => charts.forEach((_, id) => resize(id)));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.redraw()));

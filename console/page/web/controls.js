@@ -25,7 +25,7 @@ function renderButton() {
     byId("text").maxLength = chosen.longest;
   }
   button.disabled = !chosen?.ready;
-  button.textContent = chosen?.ready ? chosen.button : (chosen?.failure ?? "its phones are being registered …");
+  button.textContent = chosen?.ready ? chosen.button : (chosen?.failure ? `its phones could not be registered: ${chosen.failure}` : "its phones are being registered …");
 }
 
 function renderSwitches(troubles) {

@@ -109,7 +109,7 @@ function found() {
 
 function missed() {
   ended ??= setTimeout(() => {
-    faults.set("connection", "The program does not answer. If it has ended, start it again: it prints the page's new address.");
+    faults.set("connection", "The program does not answer, or too many tabs are open. If it has ended, start it again: it prints the page's new address.");
     renderFaults();
     connection("disconnected, trying again", false);
   }, ENDED_MS);

@@ -10,7 +10,10 @@ let saying = null;
 // In this order, whichever got a push first.
 export function renderPhones(phones) {
   const lists = phones.map((phone) => cardOf(phone.name, phone.channel, phone.network));
-  byId("phone-cards").prepend(...lists.map((list) => list.parentElement));
+  const inOrder = lists.map((list) => list.parentElement);
+  if (inOrder.some((card, place) => byId("phone-cards").children[place] !== card)) {
+    byId("phone-cards").prepend(...inOrder);
+  }
 }
 
 export function show(pushes) {

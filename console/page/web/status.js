@@ -35,7 +35,7 @@ function queues(status) {
 function measured(status) {
   const { counts, gauges, nodes } = status.measures;
   const any = [counts, gauges, nodes].some((some) => Object.keys(some).length > 0);
-  return any ? [funnel(status), ingest(status)] : [make("p", { className: "soft" }, "CloudWatch has no metrics and no alarms; an emulated one never has.")];
+  return any ? [funnel(status), ingest(status)] : [make("p", { className: "soft" }, "CloudWatch has no metrics of this time.")];
 }
 
 function funnel(status) {

@@ -49,7 +49,7 @@ function stationOf(station, meanings) {
   return parts.line;
 }
 
-// Each branch of an item's way counts where it is: what is on its way, at its station; what waits or has ended, by its word.
+// An item that is on its way counts at its furthest station; what waits or has ended counts by its word.
 export function renderWay() {
   const here = new Map();
   const ended = new Map();

@@ -3,15 +3,22 @@
 Where a request is sent for every notification, this takes a third of the time.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pynamodb.attributes import Attribute, NumberAttribute
 from pynamodb.models import Model
 
+from clarion.backoff import back_off
+
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+_MOST_DOUBLINGS = 4
+"""Of the pause before what a throttle left is asked for again: a third of a second then."""
 
 type DynamoItem = dict[str, dict[str, Any]]
 """By column, its value by its type: `{"ttl": {"N": "1800000000"}}`."""
@@ -66,7 +73,10 @@ def query(dynamodb: "DynamoDBClient", **request: Any) -> Iterator[Mapping[str, A
 def batch_get(
     dynamodb: "DynamoDBClient", model: type[Model], keys: Iterable[Mapping[str, object]], attributes: Iterable[str]
 ) -> Iterator[DynamoItem]:
-    """Those that exist of up to 100 items, in any order, each with these attributes: eventually consistent."""
+    """Those that exist of up to 100 items, in any order, each with these attributes: eventually consistent.
+
+    What a throttle leaves is asked for again after a pause: at least one item is read each time, or the request fails.
+    """
     table, names = model.Meta.table_name, {f"#{name}": _by_attribute(model)[name].name for name in attributes}
     left: Any = {
         table: {
@@ -75,10 +85,13 @@ def batch_get(
             "ExpressionAttributeNames": names,
         }
     }
-    while left:
+    for attempt in count():
         answer = dynamodb.batch_get_item(RequestItems=left)
         yield from answer["Responses"][table]  # type: ignore[misc] # the stub's values are of other uses as well
         left = answer["UnprocessedKeys"]
+        if not left:
+            return
+        time.sleep(back_off(min(attempt, _MOST_DOUBLINGS)))
 
 
 @cache
