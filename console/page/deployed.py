@@ -67,6 +67,7 @@ class DeployedPage:
     items: RecentItems = field(default_factory=RecentItems)
     passed_over: int = 0
     """Files of the lake, as `LakeTail` counts them."""
+    refusal: Exception | None = None
 
     @property
     def backend(self) -> PageBackend:
@@ -85,14 +86,13 @@ class DeployedPage:
         ]
 
     async def read_items(self) -> list[dict[str, Any]] | None:
-        """Raises what AWS says, once there is nothing else to show."""
-        changed, error = await asyncio.to_thread(self._look)
-        if error and not changed:
-            raise error
-        return changed or None
+        """Raises what AWS says to the listing."""
+        return await asyncio.to_thread(self._look) or None
 
     async def read_gaps(self) -> dict[str, int]:
-        """What of the lake is not shown."""
+        """What of the lake is not shown. Raises what AWS said to a file at the last look."""
+        if self.refusal:
+            raise self.refusal
         return {"passed_over": self.passed_over, "unreadable": self.items.unreadable}
 
     async def read_status(self) -> dict[str, Any]:
@@ -114,11 +114,11 @@ class DeployedPage:
     def _status(self) -> status.Status:
         return status.status_of(self.here, STATUS_MINUTES, self._clients)
 
-    def _look(self) -> tuple[list[dict[str, Any]], Exception | None]:
+    def _look(self) -> list[dict[str, Any]]:
         look = self._tail.look()
         changed = self.items.add(look.lines)
-        self.passed_over = self._tail.passed_over
-        return [item.model_dump(mode="json") for item in changed], look.error
+        self.passed_over, self.refusal = self._tail.passed_over, look.error
+        return [item.model_dump(mode="json") for item in changed]
 
     @cached_property
     def _tail(self) -> LakeTail:

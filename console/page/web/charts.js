@@ -12,6 +12,8 @@ let measured = false;
 export function renderHistory({ minutes, series }) {
   measured = Object.values(series).some((values) => values.some((value) => value !== null));
   byId("period").textContent = measured ? "hour" : "five minutes";
+  byId("seen").textContent = measured ? "envelopes received" : "items";
+  byId("slowest").textContent = measured ? "slowest of a hundred" : "slowest";
   if (!measured) {
     return;
   }
