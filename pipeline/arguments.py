@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from clarion.networks import NETWORKS
-from pipeline.direct import instant
+from pipeline.direct import add_leeway, instant
 from pipeline.findings import REPAIRABLE
 from pipeline.generator.parts import PARTS
 from pipeline.period import DAY_MS, HOUR_MS, Period
@@ -66,18 +66,7 @@ def _counting(job: Parser) -> None:
 
 
 def _judging(job: Parser) -> None:
-    job.add_argument(
-        "--grace-seconds",
-        type=int,
-        default=DEFAULT.grace // 1_000,
-        help="around a change of rules or limits, either way is right; default: %(default)s",
-    )
-    job.add_argument(
-        "--late-seconds",
-        type=int,
-        default=DEFAULT.late // 1_000,
-        help="a later delivery is a difference; default: %(default)s",
-    )
+    add_leeway(job)
     job.add_argument(
         "--lookback-hours",
         type=int,

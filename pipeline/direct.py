@@ -100,24 +100,29 @@ def _parser() -> argparse.ArgumentParser:
         "--show", type=int, default=20, help="so many subscriptions, or envelopes of one; default: %(default)s"
     )
     explaining.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
-    explaining.add_argument(
-        "--grace-seconds",
-        type=int,
-        default=DEFAULT.grace // 1_000,
-        help="around a change, either way is right; default: %(default)s",
-    )
-    explaining.add_argument(
-        "--late-seconds",
-        type=int,
-        default=DEFAULT.late // 1_000,
-        help="a later delivery is a difference; default: %(default)s",
-    )
+    add_leeway(explaining)
     explaining.add_argument("--json", action="store_true", help="for machines")
     erasing = jobs.add_parser("erase", help="remove what the lake has of a client")
     erasing.add_argument("client", metavar="CLIENT", type=bytes.fromhex, help="its id, hex")
     erasing.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
     erasing.add_argument("--dry-run", action="store_true", help="say what would be removed, and write nothing")
     return parser
+
+
+def add_leeway(job: argparse.ArgumentParser) -> None:
+    """What may differ and is right all the same."""
+    job.add_argument(
+        "--grace-seconds",
+        type=int,
+        default=DEFAULT.grace // 1_000,
+        help="around a change of rules or limits, either way is right; default: %(default)s",
+    )
+    job.add_argument(
+        "--late-seconds",
+        type=int,
+        default=DEFAULT.late // 1_000,
+        help="a later delivery is a difference; default: %(default)s",
+    )
 
 
 def _asked(text: str) -> bytes | UUID:
