@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from pynamodb.connection import Connection
@@ -139,6 +139,30 @@ def test_and_servers_on_which_all_has_ended_count_no_more(stage: Stage, monkeypa
     assert agent.subscribe(3, server=3).startswith(b"IDSUB")
     assert len(stage.token(agent).servers or ()) == 2
     assert agent.subscribe(4, server=4) == QUOTA
+
+
+def test_a_queue_that_changes_meanwhile_leaves_the_room_of_the_others(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "QUEUES_OF_TOKEN", 3)
+    agent = stage.agent().activate()
+    for number in range(3):
+        agent.subscribe(number)
+    end_all(stage, "DELETED")
+    changing = iter([next(row for row in stage.queues() if bytes(row.queue_key) == queue_key(queue(0)))])
+    given_up = subscription._given_up
+
+    def give_up_after_a_change(store: NtfStore, token: StoredToken, queues: Sequence[FollowedQueue]) -> bool:
+        """The source subscribes to one again."""
+        if row := next(changing, None):
+            status = FollowedQueue.status.set("ACTIVE")
+            row.update([status, FollowedQueue.changed_at.set(int(row.changed_at) + 1)])
+        return given_up(store, token, queues)
+
+    monkeypatch.setattr(subscription, "_given_up", give_up_after_a_change)
+    assert agent.subscribe(3).startswith(b"IDSUB")
+    assert agent.ask(b"SCHK", queue_key(queue(0))) == b"SUB ACTIVE"
+    assert sum(not one.ended for one in stage.queues()) == 2
 
 
 @pytest.mark.parametrize("status", ["NEW", "PENDING", "ACTIVE", "INACTIVE", "SERVICE"])

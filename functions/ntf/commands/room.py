@@ -8,6 +8,7 @@ full ──▶ all of its queues are read ──▶ those that have ended are gi
 from collections.abc import Callable, Sequence
 from itertools import batched
 
+from clarion.backoff import WRITE_ATTEMPTS
 from clarion.networks.simplex.bounds import SEARCH_SECONDS
 from clarion.networks.simplex.queues import KEPT, FollowedQueue, queue_of, queues_of
 from clarion.networks.simplex.tokens import StoredToken, is_as_read, server_name
@@ -21,20 +22,26 @@ _MOST_AT_ONCE = 49
 def make_room(store: NtfStore, token: StoredToken, give_up: Callable[[Sequence[FollowedQueue]], bool]) -> bool:
     """Whether it is worth trying again, which is once an hour at most: the token has changed then.
 
-    `give_up` is false if one of the rows has changed meanwhile.
+    `give_up` is false if one of the rows has changed meanwhile: all are read again.
     """
     if not _begins(token, store.clock()):
         return False
-    found = FollowedQueue.batch_get([bytes(row.queue_key) for row in queues_of(token.token_id)])
-    # Another token may have taken one over, and the index may not know that yet.
-    rows = [row for row in found if row.token_id == token.token_id and not row.ended]
-    ended = [row for row in rows if row.status not in KEPT]
-    for several in batched(ended, _MOST_AT_ONCE, strict=False):
-        if not give_up(several):
-            return True
+    for _ in range(WRITE_ATTEMPTS):
+        rows = _rows_of(token)
+        ended = [row for row in rows if row.status not in KEPT]
+        if all(give_up(several) for several in batched(ended, _MOST_AT_ONCE, strict=False)):
+            break
     servers = {server_name(queue_of(bytes(row.queue)).server) for row in rows if row.status in KEPT}
     changes = actions_of(StoredToken, {"servers": servers or None})
-    return update_if(token, *changes, condition=StoredToken.servers == token.servers)
+    # Where another command has added a server meanwhile, the queues that have been given up make room all the same.
+    return update_if(token, *changes, condition=StoredToken.servers == token.servers) or bool(ended)
+
+
+def _rows_of(token: StoredToken) -> list[FollowedQueue]:
+    """Another token may have taken one over, and the index may not know that yet."""
+    keys = [bytes(row.queue_key) for row in queues_of(token.token_id)]
+    found = FollowedQueue.batch_get(keys, consistent_read=True)
+    return [row for row in found if row.token_id == token.token_id and not row.ended]
 
 
 def _begins(token: StoredToken, now: int) -> bool:
