@@ -4,10 +4,11 @@ It reads what a batch projects, too, for policies that have a condition on that.
 does so for every process of a function: 2,000 files, half a second. And it looks at no more of a crowd's rules than a
 page of them needs: MiniStack tries the condition on each rule of the key, a hundred thousand times a page.
 
-A line of JSON for each, once: `role`, `session`, `action`, `resource` and `allowed`. It is a program of the emulator's
-own environment, which holds nothing of Clarion's.
+A line of JSON for each, once for each access key: `role`, `session`, `action`, `resource` and `allowed`. It is a program
+of the emulator's own environment, which holds nothing of Clarion's.
 """
 
+import asyncio
 import hashlib
 import json
 import sys
@@ -23,6 +24,7 @@ from typing import Any
 import emulator_shortcuts  # type: ignore[import-not-found] # beside this program
 import hypercorn.asyncio  # type: ignore[import-not-found] # of the emulator's environment
 import uvicorn
+import uvloop
 from ministack import app  # type: ignore[import-not-found] # of the emulator's environment
 from ministack.core import (  # type: ignore[import-not-found] # as above
     iam_actions,
@@ -37,21 +39,24 @@ ROLE = ":assumed-role/"
 
 def recorded(enforce: Callable[..., Any], log: Path) -> Callable[..., Any]:
     """Where MiniStack decides on every request, a transaction's items and a batch's tables one by one."""
-    known: set[str] = set()
+    known: set[tuple[str, str, str, bool]] = set()
 
     def enforce_and_record(access_key: str, action: str, *words: Any, resource_arn: str = "*", **more: Any) -> Any:
         denied = enforce(access_key, action, *words, resource_arn=resource_arn, **more)
-        caller = iam_evaluator.resolve_credential(access_key or "", responses.get_account_id())
+        asked = (access_key or "", action, resource_arn, denied is None)
+        if asked not in known:
+            known.add(asked)
+            record(*asked)
+        return denied
+
+    def record(access_key: str, action: str, resource: str, allowed: bool) -> None:  # noqa: FBT001 - as it is recorded
+        caller = iam_evaluator.resolve_credential(access_key, responses.get_account_id())
         _, is_role, name = getattr(caller, "principal_arn", "").partition(ROLE)
         if is_role:
             role, _, session = name.partition("/")
-            asked = {"role": role, "session": session, "action": action, "resource": resource_arn}
-            line = json.dumps({**asked, "allowed": denied is None})
-            if line not in known:
-                known.add(line)
-                with log.open("a") as file:
-                    file.write(line + "\n")
-        return denied
+            line = {"role": role, "session": session, "action": action, "resource": resource, "allowed": allowed}
+            with log.open("a") as file:
+                file.write(json.dumps(line) + "\n")
 
     return enforce_and_record
 
@@ -163,6 +168,7 @@ async def served(application: Any, config: Any) -> None:
 
 
 if __name__ == "__main__":
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     hypercorn.asyncio.serve = served
     lambda_runtime.zipfile = unpacking_once(zipfile)
     dynamodb._query = narrowed(dynamodb._query)  # noqa: SLF001 - as above

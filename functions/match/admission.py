@@ -20,7 +20,7 @@ Every step may run twice, and decides the same: a claim lets its own receipt pas
 counted, and what it refused falls into the cooldown, whenever it comes again.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -31,6 +31,7 @@ from clarion.networks import network
 from clarion.tables import pair_scope
 from match.caps import Caps
 from match.claims import Claim, ClaimRequest, Claims
+from match.failures import Unreadable
 from match.matching import Match
 from match.windows import Pair, StoredWindow, Windows
 
@@ -81,6 +82,10 @@ class Asked(NamedTuple):
     at: int
 
 
+type Group = Pair | str
+"""Notifications that are decided on together: those of a pair, or where it has no window those of a subscription."""
+
+
 class View(NamedTuple):
     """A pair's window as it is stored, and the whole of it, as far as it has a bearing on what is asked."""
 
@@ -111,16 +116,29 @@ class Admission:
         self._caps = caps
         self._clock = clock
 
-    def group(self, notification: Notification) -> Hashable:
+    def group(self, notification: Notification) -> Group:
         """What `decide` takes together has this in common."""
         return self._pair(notification) or notification.subscription_id
 
-    def decide(self, notifications: Sequence[Notification]) -> list[AdmissionResult]:
-        """Decide on notifications of one group, in their order, with at most one write that changes a window."""
+    def look(self, notifications: Mapping[Pair, Sequence[Notification]]) -> dict[Pair, StoredWindow | Unreadable]:
+        """The windows of up to `BATCH_GET_ITEMS` pairs, by one read."""
+        now = self._clock()
+        return self._windows.look(
+            {pair: [judged_at(one.observed_at, now) for one in some] for pair, some in notifications.items()}
+        )
+
+    def decide(
+        self, group: Group, notifications: Sequence[Notification], windows: Mapping[Pair, StoredWindow]
+    ) -> list[AdmissionResult]:
+        """Decide on a group's notifications, in their order, with at most one write that changes its window.
+
+        `windows` are those that `look` has found.
+        """
         now = self._clock()
         asked = [Asked(one, one.mark, judged_at(one.observed_at, now)) for one in notifications]
-        pair = self._pair(notifications[0])
-        return self._by_window(pair, asked, now) if pair else [self._by_claim(one, now) for one in asked]
+        if isinstance(group, Pair):
+            return self._by_window(group, windows[group], asked, now)
+        return [self._by_claim(one, now) for one in asked]
 
     def publish(self) -> None:
         """Let the other workers know what was queued: once for all that a batch decided."""
@@ -141,8 +159,8 @@ class Admission:
             self._caps.add(asked.notification.subscription_id, asked.at)
         return AdmissionResult(NotificationDecision.QUEUED, judged_at=asked.at)
 
-    def _by_window(self, pair: Pair, asked: Sequence[Asked], now: int) -> list[AdmissionResult]:
-        view = self._view(pair, self._windows.look(pair, [one.at for one in asked]), asked, now)
+    def _by_window(self, pair: Pair, stored: StoredWindow, asked: Sequence[Asked], now: int) -> list[AdmissionResult]:
+        view = self._view(pair, stored, asked, now)
         results: dict[int, AdmissionResult] = {}
         claimed: dict[int, Claim] = {}
         for number, one in enumerate(asked):

@@ -5,17 +5,19 @@ next stage takes, or its end: `Handled` or a `Failure`.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import batched
 from typing import TYPE_CHECKING, NamedTuple
 
 from clarion.decisions import NotificationDecision, Purpose
 from clarion.messages import MatchMessage, PageMessage, PushMessage
 from clarion.networks import network
 from clarion.sqs import SqsMessage, send_to_queues
+from clarion.tables import BATCH_GET_ITEMS
 from match import fan_out
-from match.admission import Admission, AdmissionResult, Notification
+from match.admission import Admission, AdmissionResult, Group, Notification
 from match.claims import Claims
 from match.failures import Failure, Pool, attempt, split_failures
 from match.item import AdmittedItem, Handled, Item, MatchedItem
@@ -23,6 +25,7 @@ from match.recipients import find_recipients
 from match.recording import NewestRecorder
 from match.settings import MatchSettings
 from match.verify import RawEnvelopes, Rejected, verify_envelope
+from match.windows import Pair, StoredWindow
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -88,7 +91,7 @@ class Matcher:
 
     def _admit(self, matched: Mapping[str, MatchedItem]) -> dict[str, AdmittedItem | Failure]:
         results: dict[str, list[tuple[Notification, AdmissionResult]]] = {name: [] for name in matched}
-        groups: dict[Hashable, list[tuple[str, Notification]]] = defaultdict(list)
+        groups: dict[Group, list[tuple[str, Notification]]] = defaultdict(list)
         for name, item in matched.items():
             for notification in item.notifications():
                 if notification.match.subscriber.channel not in self.settings.push_queues:
@@ -99,17 +102,28 @@ class Matcher:
                 else:
                     results[name].append((notification, _unwanted(notification)))
         failures: dict[str, Failure] = {}
-        for key, decided in self.pool.map_concurrently(self._decide, groups).items():
+        for group, decided in self._decide({group: [one for _, one in some] for group, some in groups.items()}).items():
             if isinstance(decided, Failure):
-                failures |= dict.fromkeys((name for name, _ in groups[key]), decided)
+                failures |= dict.fromkeys((name for name, _ in groups[group]), decided)
                 continue
-            for (name, notification), result in zip(groups[key], decided, strict=True):
+            for (name, notification), result in zip(groups[group], decided, strict=True):
                 results[name].append((notification, result))
         admitted = {name: AdmittedItem.of(item, results[name]) for name, item in matched.items()}
         return admitted | failures
 
-    def _decide(self, group: Iterable[tuple[str, Notification]]) -> list[AdmissionResult]:
-        return self.admission.decide([notification for _, notification in group])
+    def _decide(self, groups: Mapping[Group, Sequence[Notification]]) -> dict[Group, list[AdmissionResult] | Failure]:
+        windows, failures = split_failures(self._windows(groups))
+        left = {group: (group, some) for group, some in groups.items() if group not in failures}
+        return failures | self.pool.map_concurrently(lambda one: self.admission.decide(*one, windows), left)
+
+    def _windows(self, groups: Mapping[Group, Sequence[Notification]]) -> dict[Pair, StoredWindow | Failure]:
+        """Of those groups that have one."""
+        pairs = [(group, some) for group, some in groups.items() if isinstance(group, Pair)]
+        requests = dict(enumerate(map(dict, batched(pairs, BATCH_GET_ITEMS, strict=False))))
+        windows: dict[Pair, StoredWindow | Failure] = {}
+        for number, found in self.pool.map_concurrently(self.admission.look, requests).items():
+            windows |= dict.fromkeys(requests[number], found) if isinstance(found, Failure) else found
+        return windows
 
     # ---- send -------------------------------------------------------------------------------------------------------
 

@@ -24,8 +24,9 @@ from clarion.limiter import (
     unpack,
     unpack_cooldowns,
 )
-from clarion.rows import DynamoItem, item_of, values_of
+from clarion.rows import DynamoItem, batch_get, item_of, values_of
 from clarion.tables import WINDOW_PART, RateLimit, limit_part
+from match.failures import Unreadable, read_row
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -70,15 +71,31 @@ class Windows:
         self._lock = Lock()
         self._staleness = 0.0
 
-    def look(self, pair: Pair, times: Collection[int]) -> StoredWindow:
-        """The window as it was at some moment. A cooldown that is remembered holds for `times`, whatever came after it."""
+    def look(self, asked: Mapping[Pair, Collection[int]]) -> dict[Pair, StoredWindow | Unreadable]:
+        """Each window as it was at some moment, of up to `BATCH_GET_ITEMS` pairs.
+
+        A cooldown that is remembered holds for the times asked about, whatever came after it.
+        """
+        found: dict[Pair, StoredWindow | Unreadable] = {}
+        for pair, times in asked.items():
+            if known := self._usable(pair, times):
+                found[pair] = known
+        left = [pair for pair in asked if pair not in found]
+        for pair, stored in _read(self._dynamodb, left).items():
+            found[pair] = stored if isinstance(stored, Unreadable) else self._newest(pair, stored)
+        return found
+
+    def _usable(self, pair: Pair, times: Collection[int]) -> StoredWindow | None:
+        """What is remembered, if it stands in for a read."""
         known = self._remembered.get(pair.scope)
         if known and (self._staleness < BREAK_EVEN or all(map(known.window.refuses, times))):
             return known._replace(remembered=True)
-        stored = _read(self._dynamodb, pair)
-        if known:
+        return None
+
+    def _newest(self, pair: Pair, stored: StoredWindow) -> StoredWindow:
+        """Of what was read and what is remembered. An eventually consistent read may show less than was written here."""
+        if known := self._remembered.get(pair.scope):
             self._record_staleness(stale=known.version < stored.version)
-            # The read is eventually consistent: it may show less than what this worker wrote.
             stored = max(stored, known, key=attrgetter("version"))
         return self._remember(pair, stored)
 
@@ -130,10 +147,12 @@ class Windows:
         self._staleness += (stale - self._staleness) / _LOOK_BACK
 
 
-def _read(dynamodb: "DynamoDBClient", pair: Pair) -> StoredWindow:
-    key = item_of(RateLimit, {"scope": pair.scope, "part": WINDOW_PART})
-    item = dynamodb.get_item(TableName=RateLimit.Meta.table_name, Key=key).get("Item")
-    return _of(item) if item else _NEW
+def _read(dynamodb: "DynamoDBClient", pairs: Collection[Pair]) -> dict[Pair, StoredWindow | Unreadable]:
+    if not pairs:
+        return {}
+    keys = [{"scope": pair.scope, "part": WINDOW_PART} for pair in pairs]
+    rows = {item["scope"]["B"]: read_row(_of, item) for item in batch_get(dynamodb, RateLimit, keys)}
+    return {pair: rows.get(pair.scope, _NEW) for pair in pairs}
 
 
 def _of(item: Mapping[str, Any]) -> StoredWindow:

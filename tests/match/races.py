@@ -24,7 +24,7 @@ from match.matching import Match, Subscriber
 from match.windows import Windows
 from match.worker import MatchClients
 from tests.match.dictionary import Dictionary
-from tests.match.scene import NEVER, NOW, PREFIX
+from tests.match.scene import NEVER, NOW, PREFIX, decide
 
 SUBSCRIBERS = [
     Subscriber(str(UUID(int=number)), b"c" * 32, Channel.APNS, active=True, generation=1) for number in range(2)
@@ -161,7 +161,7 @@ class Course:
         def work() -> None:
             for batch in batches:
                 asking = [self._shown(notification) for notification in batch]
-                for notification, result in zip(asking, admission.decide(asking), strict=True):
+                for notification, result in zip(asking, decide(admission, asking), strict=True):
                     self.decided[notification.receipt, notification.subscription_id].add(result.decision)
                     if result.decision is NotificationDecision.QUEUED:
                         self.queued.add(notification.mark)

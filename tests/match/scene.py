@@ -1,7 +1,7 @@
 """One worker of match with its tables and queues, and those who send and receive through it."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -20,7 +20,10 @@ from clarion.networks.statements.payload import StatementBody
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import Keypair, sign
 from clarion.tables import Subscription, pair_scope, rule_key
+from match.admission import Admission, AdmissionResult, Notification
+from match.failures import split_failures
 from match.settings import MatchSettings
+from match.windows import Pair
 from match.worker import MatchClients, MatchWorker
 
 NOW = 1_800_000_000_000
@@ -255,3 +258,11 @@ def statement_of(push: PushMessage) -> StatementBody:
     """What a push carries of its statement."""
     assert isinstance(push.body, StatementBody)
     return push.body
+
+
+def decide(admission: Admission, notifications: Sequence[Notification]) -> list[AdmissionResult]:
+    """On notifications of one group, as a batch of match's does."""
+    group = admission.group(notifications[0])
+    looked = admission.look({group: notifications}) if isinstance(group, Pair) else {}
+    windows, _ = split_failures(looked)
+    return admission.decide(group, notifications, windows)

@@ -15,10 +15,11 @@ from clarion.messages import EnvelopeMessage
 from clarion.networks import STATEMENTS
 from clarion.tables import WINDOW_PART, PushRecord, RateLimit, Subscription
 from match.admission import AdmissionResult, Notification
+from match.failures import Unreadable
 from match.matching import Match, Subscriber
-from match.windows import Pair, Windows
+from match.windows import Pair, StoredWindow, Windows
 from tests.match.meter import meter
-from tests.match.scene import NEVER, Scene
+from tests.match.scene import NEVER, Scene, decide
 
 
 def window_of(scene: Scene, subscription: Subscription) -> RateLimit:
@@ -27,6 +28,12 @@ def window_of(scene: Scene, subscription: Subscription) -> RateLimit:
 
 def a_pair() -> Pair:
     return Pair(uuid4().bytes * 4, Limit(30, 60_000, 120_000))
+
+
+def looked_at(windows: Windows, pair: Pair, at: int) -> StoredWindow:
+    found = windows.look({pair: [at]})[pair]
+    assert isinstance(found, StoredWindow)
+    return found
 
 
 def test_workers_that_race_for_a_pair_admit_exactly_the_limit(scene: Scene) -> None:
@@ -63,7 +70,19 @@ def test_a_cooldown_that_a_worker_knows_costs_neither_read_nor_write_of_the_wind
     scene.take(*scene.observe_new(31))
     with meter.running() as bill:
         scene.take(*scene.observe_new(5))
-    assert bill.requests["GetItem"] == bill.requests["PutItem"] == 0
+    of_subscriptions = 1
+    assert (bill.requests["BatchGetItem"], bill.requests["PutItem"]) == (of_subscriptions, 0)
+
+
+def test_the_windows_of_a_batch_are_read_at_once_and_one_that_can_not_be_read_fails_alone(scene: Scene) -> None:
+    windows, pairs, now = Windows(scene.clients.dynamodb), [a_pair() for _ in range(3)], scene.clock()
+    for pair in pairs:
+        windows.replace(pair, looked_at(windows, pair, now), Window((Admitted(now, b"m" * 8),)), now)
+    RateLimit(pairs[1].scope, WINDOW_PART, admitted=b"", ttl=now // 1000 + 60).save()
+    with meter.running() as bill:
+        found = Windows(scene.clients.dynamodb).look({pair: [now] for pair in [*pairs, a_pair()]})
+    assert [type(one) for one in found.values()] == [StoredWindow, Unreadable, StoredWindow, StoredWindow]
+    assert bill.requests == {"BatchGetItem": 1}
 
 
 def test_a_worker_that_is_often_wrong_goes_back_to_reading(scene: Scene) -> None:
@@ -71,18 +90,18 @@ def test_a_worker_that_is_often_wrong_goes_back_to_reading(scene: Scene) -> None
     pair, now = a_pair(), scene.clock()
     for turn in range(20):
         for one in (windows, elsewhere):
-            stored = one.look(pair, [now])
+            stored = looked_at(one, pair, now)
             one.replace(pair, stored, Window((Admitted(now + turn, b"m" * 8),)), now)
-    assert not windows.look(pair, [now]).remembered
+    assert not looked_at(windows, pair, now).remembered
 
 
 def test_a_stale_read_takes_no_worker_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     windows, pair, now = Windows(scene.clients.dynamodb), a_pair(), scene.clock()
-    before = windows.look(pair, [now])
+    before = looked_at(windows, pair, now)
     _, written = windows.replace(pair, before, Window((Admitted(now, b"m" * 8),)), now)
     monkeypatch.setattr(match.windows, "BREAK_EVEN", 0)
-    monkeypatch.setattr(match.windows, "_read", lambda *_: before)
-    assert windows.look(pair, [now]) == written
+    monkeypatch.setattr(match.windows, "_read", lambda *_: {pair: before})
+    assert looked_at(windows, pair, now) == written
 
 
 def test_a_claim_that_has_expired_is_free_although_it_is_still_there(scene: Scene) -> None:
@@ -312,7 +331,7 @@ def test_an_event_says_by_which_time_and_version_it_was_judged_and_whether_it_wa
         ),
     )
     for _ in range(2):
-        decided += admission.decide([notification])
+        decided += decide(admission, [notification])
     version = int(window_of(scene, subscription).version)
     assert decided == [
         AdmissionResult(NotificationDecision.QUEUED, version, message.observed_at, counted=counted)

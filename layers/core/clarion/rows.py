@@ -71,20 +71,18 @@ def query(dynamodb: "DynamoDBClient", **request: Any) -> Iterator[Mapping[str, A
 
 
 def batch_get(
-    dynamodb: "DynamoDBClient", model: type[Model], keys: Iterable[Mapping[str, object]], attributes: Iterable[str]
+    dynamodb: "DynamoDBClient",
+    model: type[Model],
+    keys: Iterable[Mapping[str, object]],
+    attributes: Iterable[str] = (),
 ) -> Iterator[DynamoItem]:
-    """Those that exist of up to 100 items, in any order, each with these attributes: eventually consistent.
+    """Those that exist of up to 100 items, in any order, each with these attributes, or all: eventually consistent.
 
     What a throttle leaves is asked for again after a pause: at least one item is read each time, or the request fails.
     """
     table, names = model.Meta.table_name, {f"#{name}": _by_attribute(model)[name].name for name in attributes}
-    left: Any = {
-        table: {
-            "Keys": [item_of(model, key) for key in keys],
-            "ProjectionExpression": ",".join(names),
-            "ExpressionAttributeNames": names,
-        }
-    }
+    wanted = {"ProjectionExpression": ",".join(names), "ExpressionAttributeNames": names} if names else {}
+    left: Any = {table: {"Keys": [item_of(model, key) for key in keys], **wanted}}
     for attempt in count():
         answer = dynamodb.batch_get_item(RequestItems=left)
         yield from answer["Responses"][table]  # type: ignore[misc] # the stub's values are of other uses as well
