@@ -1,6 +1,7 @@
 """What MiniStack does for each request and invocation, by a shorter way to the same.
 
 - It reads the caller's policies from their JSON up to four times a request.
+- It checks a condition's grammar at each request, before it reads the condition.
 - Firehose's stand-in gives each batch a thread with an event loop of its own, and makes a file of each record, for which
   a function is invoked. Firehose itself makes one of what comes within seconds, even if it is not to wait.
 - While a function's output may still come, it looks for it a thousand times a second.
@@ -23,10 +24,12 @@ from ministack.core import (  # type: ignore[import-not-found] # of the emulator
     responses,
     router,
 )
-from ministack.services import firehose  # type: ignore[import-not-found] # as above
+from ministack.services import dynamodb, firehose  # type: ignore[import-not-found] # as above
 
 POLICIES = 1_024
 """Each role has one or two."""
+CONDITIONS = 1_024
+"""Requests differ in the values alone."""
 FILE_SECONDS = 0.1
 """The records of so long share a file."""
 SWITCH_SECONDS = 0.0005
@@ -93,6 +96,7 @@ def take() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     iam_evaluator.parse_policy_document = parsed_once(iam_evaluator.parse_policy_document)
     iam_evaluator.request_caller_arn = caller_arn
+    dynamodb._condition_syntax_error = lru_cache(CONDITIONS)(dynamodb._condition_syntax_error)  # noqa: SLF001 - as above
     firehose.handle_request = firehose_on_the_loop
     firehose._deliver_to_s3 = SharedFiles(firehose._deliver_to_s3).add  # noqa: SLF001 - as above
     lambda_runtime.Worker._drain_stderr_bounded = output  # noqa: SLF001 - as above

@@ -24,7 +24,7 @@ from typing import Any
 import emulator_shortcuts  # type: ignore[import-not-found] # beside this program
 import hypercorn.asyncio  # type: ignore[import-not-found] # of the emulator's environment
 import uvicorn
-import uvloop
+import uvloop  # type: ignore[import-not-found] # of the emulator's environment
 from ministack import app  # type: ignore[import-not-found] # of the emulator's environment
 from ministack.core import (  # type: ignore[import-not-found] # as above
     iam_actions,
