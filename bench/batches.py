@@ -43,7 +43,7 @@ def main() -> None:
     with mock_aws():
         settings = MatchSettings.from_environment(deploy())
         settings = settings.model_copy(update={"fan_out_page": MatchSettings.model_fields["fan_out_page"].default})
-        clients = replace(MatchClients.make(PREFIX), executor=InTurn())
+        clients = MatchClients.make(PREFIX)._replace(executor=InTurn())
         scene = Scene(settings, clients)
         single_s = invocation(scene, 1, request_s, partial(batch, scene, 1))
         batch_s = invocation(scene, BATCH, request_s, partial(batch, scene, BATCH))

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 from contextlib import redirect_stdout
-from dataclasses import replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -118,7 +117,7 @@ def recognising(turns: int) -> Figure:
 
 def record(deployed: dict[str, str], notifications: int) -> RecordedWork:
     """A batch of statements that are each delivered to one, and AWS's answers to match."""
-    clients = replace(MatchClients.make(PREFIX), executor=InTurn())
+    clients = MatchClients.make(PREFIX)._replace(executor=InTurn())
     settings = MatchSettings.from_environment(deployed).model_copy(update={"fan_out_page": 250})
     bodies = [_deliverable(Scene(settings, clients)).to_json() for _ in range(notifications)]
     tape = Tape(clients.dynamodb, clients.sqs, clients.firehose)

@@ -169,7 +169,7 @@ class _GrowingWindow:
             return cooldowns
         place = bisect_left(self._times, at)
         times = self._times[max(0, place - limit.count) : place + limit.count]
-        return replace(cooldowns, admitted=tuple(Admitted(time, b"") for time in times))
+        return cooldowns._replace(admitted=tuple(Admitted(time, b"") for time in times))
 
     def add(self, mark: bytes, at: int) -> None:
         if mark not in self._marks:

@@ -6,7 +6,6 @@ next stage takes, or its end: `Handled` or a `Failure`.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import batched
 from typing import TYPE_CHECKING, NamedTuple
@@ -40,8 +39,7 @@ class QueuedBody(NamedTuple):
     delay: float = 0
 
 
-@dataclass(frozen=True)
-class Matcher:
+class Matcher(NamedTuple):
     settings: MatchSettings
     envelopes: RawEnvelopes
     claims: Claims

@@ -3,7 +3,6 @@
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -28,8 +27,7 @@ class Unreadable(Failure):
 NO_TIME = Failure("no time left")
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(NamedTuple):
     """Threads that wait for AWS's answers. Nothing begins once `may_begin` says no."""
 
     executor: Executor

@@ -6,8 +6,8 @@ At each stage it may end early: as `Handled`, or by a `Failure`, for which the q
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import NamedTuple
 from uuid import UUID
 
 from clarion.channels import is_call
@@ -31,8 +31,7 @@ from match.rule_reader import Question
 type Results = Sequence[tuple[Notification, AdmissionResult]]
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """A message whose envelope is verified."""
 
     message: MatchMessage
@@ -73,8 +72,7 @@ class Item:
         return {key: Question(key, span) for key in self.envelope.keys}
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedItem:
+class MatchedItem(NamedTuple):
     """Who wants it, of the subscriptions that were looked at; `successors` are the messages for all others.
 
     Without a `decision`, its envelope is decided elsewhere: by the look before it, or by another message of its fan-out.
@@ -102,8 +100,7 @@ class MatchedItem:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class AdmittedItem:
+class AdmittedItem(NamedTuple):
     """What was decided on each notification. `continuations` are the messages for what is left to do.
 
     `numbers` are those of the items that were recorded in their subscriptions' rows (`clarion.newest`); `late` are the
@@ -145,7 +142,7 @@ class AdmittedItem:
             return self
         results = [one for one in self.results if one[0].subscription_id not in unsent]
         continuations = [*self.continuations, self.item.remainder(unsent)]
-        return replace(self, results=results, continuations=continuations, late={*self.late}.difference(unsent))
+        return self._replace(results=results, continuations=continuations, late={*self.late}.difference(unsent))
 
     def handled(self) -> "Handled":
         return Handled(self.item.message, self.item.envelope, self.decision, None, self.results, self.left_out)
@@ -157,8 +154,7 @@ class AdmittedItem:
         return PushMessage.of(self.item.message, self.item.envelope, match.key, match.wanted, recipient)
 
 
-@dataclass(frozen=True, slots=True)
-class Handled:
+class Handled(NamedTuple):
     """What is to be reported of a message that is done with. Fields are as in `MatchedItem` and `AdmittedItem`."""
 
     message: MatchMessage

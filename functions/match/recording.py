@@ -14,7 +14,6 @@ is, so that where a limit is passed by a few the newest is kept; later one every
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clarion import newest
@@ -45,14 +44,13 @@ class NotificationId(NamedTuple):
     subscription_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(NamedTuple):
     """What a batch has for one subscription of a network."""
 
     network: str
     subscription_id: str
-    queued: dict[NotificationId, NewestItem] = field(default_factory=dict)
-    held_back: dict[NotificationId, NewestItem] = field(default_factory=dict)
+    queued: dict[NotificationId, NewestItem]
+    held_back: dict[NotificationId, NewestItem]
 
     @property
     def policy(self) -> Newest:
@@ -67,8 +65,7 @@ class Observed:
         return NewestArrival(newest.ranked(items, self.policy)[: self.policy.kept], now, limited=not self.queued)
 
 
-@dataclass(frozen=True, slots=True)
-class NewestRecorder:
+class NewestRecorder(NamedTuple):
     """`clock` is in UNIX milliseconds. A late push waits for a network's cooldown, of `limit_of`, or for the cap's window."""
 
     dynamodb: "DynamoDBClient"
@@ -161,7 +158,7 @@ def _by_subscription(items: Mapping[str, AdmittedItem]) -> dict[str, Observed]:
         envelope = item.item.envelope
         policy = network(envelope.network).newest
         if policy and (decision is NotificationDecision.QUEUED or decision in HELD_BACK):
-            one = found.setdefault(key.subscription_id, Observed(envelope.network, key.subscription_id))
+            one = found.setdefault(key.subscription_id, Observed(envelope.network, key.subscription_id, {}, {}))
             of_this = one.held_back if decision in HELD_BACK else one.queued
             of_this[key] = NewestItem(policy.name_of(envelope), item.item.message.observed_at, policy.raw_of(envelope))
     return found
@@ -181,7 +178,7 @@ def _with_row(
     if isinstance(row, Failure):
         return row
     numbers = {**item.numbers, key.subscription_id: row.number}
-    return replace(item, numbers=numbers, late={*item.late, key.subscription_id} if key == late else item.late)
+    return item._replace(numbers=numbers, late={*item.late, key.subscription_id} if key == late else item.late)
 
 
 def _id(row_key: NewestKey) -> dict[str, dict[str, str]]:

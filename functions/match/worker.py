@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 from aws_lambda_powertools import Logger
 from botocore.config import Config
@@ -56,8 +55,7 @@ def retry_delay(receives: int) -> int:
     return min(grown, LONGEST_DELAY)
 
 
-@dataclass(frozen=True)
-class MatchClients:
+class MatchClients(NamedTuple):
     """The ways to AWS; requests wait for their answers in `executor`."""
 
     dynamodb: "DynamoDBClient"
@@ -79,8 +77,7 @@ class MatchClients:
         )
 
 
-@dataclass(frozen=True)
-class MatchWorker:
+class MatchWorker(NamedTuple):
     settings: MatchSettings
     clients: MatchClients
     matcher: Matcher
@@ -118,8 +115,8 @@ class MatchWorker:
         """
         received = [Received.of(record) for record in records]
         messages, unreadable = _read(received)
-        pool = replace(self.matcher.pool, may_begin=lambda: time_left() >= RESERVE)
-        ended = replace(self.matcher, pool=pool).handle(messages)
+        pool = self.matcher.pool._replace(may_begin=lambda: time_left() >= RESERVE)
+        ended = self.matcher._replace(pool=pool).handle(messages)
         failed = {name: one.reason for name, one in ended.items() if isinstance(one, Failure)}
         last = {one.message_id for one in received if self._is_last(one)}
         undeliverable = unreadable | {name: reason for name, reason in failed.items() if name in last}

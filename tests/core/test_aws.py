@@ -1,14 +1,16 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.config import Config
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, DataNotFoundError
+from botocore.loaders import Loader
 from botocore.session import Session, get_session
 
 from clarion import backoff
-from clarion.aws import CONFLICT, CONFLICT_ATTEMPTS, prepare
+from clarion.aws import CONFLICT, CONFLICT_ATTEMPTS, ModelLoader, prepare
 from clarion.signature import JSON_SERVICES
 
 REGION = "eu-central-1"
@@ -93,6 +95,44 @@ def test_the_requests_of_a_session_s_clients_are_posts_to_the_root_with_a_short_
         # Powertools, where it is imported, adds its own name.
         assert one.headers["User-Agent"].decode().startswith(session.user_agent())
         assert f"/{REGION}/{service}/aws4_request" in one.headers["Authorization"].decode()
+
+
+@pytest.mark.parametrize("kind", ["service-2", "endpoint-rule-set-1"])
+@pytest.mark.parametrize("service", [*JSON_SERVICES, "s3"])
+def test_a_model_is_read_as_the_sdk_reads_it(service: str, kind: str) -> None:
+    assert ModelLoader().load_service_model(service, kind) == Loader().load_service_model(service, kind)
+
+
+def test_a_model_that_has_no_file_is_missing() -> None:
+    with pytest.raises(DataNotFoundError):
+        ModelLoader().load_service_model("sqs", "waiters-2")
+
+
+def test_a_session_takes_its_credentials_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-access-key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "a-token")
+
+    assert credentials_of_a_session() == ("an-access-key", "a-secret", "a-token")
+
+
+def test_a_session_looks_elsewhere_for_credentials_that_are_not_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of_profiles = tmp_path / "credentials"
+    of_profiles.write_text("[default]\naws_access_key_id = of-a-profile\naws_secret_access_key = a-secret\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(of_profiles))
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+
+    assert credentials_of_a_session() == ("of-a-profile", "a-secret", None)
+
+
+def credentials_of_a_session() -> tuple[str, str, str | None]:
+    session = get_session()
+    prepare(session)
+    found = session.get_credentials()
+    assert found is not None
+    return found.access_key, found.secret_key, found.token
 
 
 def signer(client: Any) -> Any:

@@ -5,7 +5,7 @@ rules the index doesn't show yet, a second look, and a lost statement.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -249,5 +249,5 @@ def scenario(environment: dict[str, str]) -> Scenario:
         "CLARION_DEAD_LETTER_URL": url,
     }
     settings = MatchSettings.from_environment(environment | narrow)
-    clients = replace(MatchClients.make(PREFIX), executor=InTurn())
+    clients = MatchClients.make(PREFIX)._replace(executor=InTurn())
     return Scenario("match", lambda: Matching(settings, clients, url))

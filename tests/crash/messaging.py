@@ -4,7 +4,7 @@ a reaction, and one that is too large for the queue.
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -128,5 +128,5 @@ class Messaging:
 
 def scenario(environment: dict[str, str]) -> Scenario:
     settings = MatchSettings.from_environment(environment)
-    clients = replace(MatchClients.make(PREFIX), executor=InTurn())
+    clients = MatchClients.make(PREFIX)._replace(executor=InTurn())
     return Scenario("xmtp", lambda: Messaging(settings, clients))

@@ -9,7 +9,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -203,7 +203,7 @@ def scenario(environment: dict[str, str], folder: Path) -> Iterator[Scenario]:
         AttributeDefinitions=[{"AttributeName": "subscription_id", "AttributeType": "S"}],
     )
     settings = MatchSettings.from_environment(environment | {"CLARION_LIMITS": json.dumps({SIMPLEX: LIMIT})})
-    clients = replace(MatchClients.make(PREFIX), executor=InTurn())
+    clients = MatchClients.make(PREFIX)._replace(executor=InTurn())
     clients.sqs.meta.events.register("provide-client-params.sqs.SendMessageBatch", _without_delay)
     transport = Transport(str(localhost.ca_file), PATIENT)
     with served(way.stand_in):

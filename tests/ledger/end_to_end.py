@@ -8,7 +8,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from io import StringIO
 from itertools import batched
@@ -135,7 +135,7 @@ def deployed_stages() -> Iterator[EndToEnd]:
         dispatch._worker.cache_clear()
         stack.callback(dispatch._worker.cache_clear)
         settings = MatchSettings.from_environment(deployed | {"CLARION_FAN_OUT_PAGE": str(PAGE)})
-        clients = replace(MatchClients.make(PREFIX), executor=SideBySide())
+        clients = MatchClients.make(PREFIX)._replace(executor=SideBySide())
         yield EndToEnd(settings, MatchWorker.open(settings, clients), relay)
 
 

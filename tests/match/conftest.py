@@ -1,5 +1,4 @@
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from moto import mock_aws
@@ -26,7 +25,7 @@ def settings(environment: dict[str, str]) -> MatchSettings:
 @pytest.fixture(scope="module")
 def clients(environment: dict[str, str]) -> MatchClients:
     # moto keeps no conditions when several threads call it at once.
-    return replace(MatchClients.make(PREFIX), executor=InTurn())
+    return MatchClients.make(PREFIX)._replace(executor=InTurn())
 
 
 @pytest.fixture

@@ -377,7 +377,7 @@ PATHS = (
 def costs() -> dict[str, Cost]:
     """In a deployment of the emulation's; each path with a worker of its own."""
     settings = MatchSettings.from_environment(deploy() | {"CLARION_FAN_OUT_PAGE": str(PAGE)})
-    clients = replace(MatchClients.make(PREFIX), executor=InTurn())
+    clients = MatchClients.make(PREFIX)._replace(executor=InTurn())
     return {path.name: path.cost(Scene(settings, clients)) for path in PATHS}
 
 

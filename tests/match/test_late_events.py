@@ -1,7 +1,6 @@
 """Match while Firehose is down: its pushes are sent first, and its events reach the lake by the queue."""
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any, cast
 
 import boto3
@@ -33,7 +32,7 @@ def test_pushes_are_sent_before_firehose_is_asked_and_the_lake_has_their_events_
     settings: MatchSettings, clients: MatchClients
 ) -> None:
     firehose = FirehoseDown(settings.push_queues[Channel.APNS])
-    scene = Scene(settings, replace(clients, firehose=cast("Any", firehose)))
+    scene = Scene(settings, clients._replace(firehose=cast("Any", firehose)))
     scene.subscribe()
 
     for _ in range(2):

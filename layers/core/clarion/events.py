@@ -160,7 +160,7 @@ class SubscriptionChanged(Event):
 class RuleRef(BaseModel):
     """A rule by its key. A condition that may hold a secret is known by its digest alone, see `of`."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(defer_build=True, frozen=True)
 
     key: HexBytes
     condition: HexBytes | None = None

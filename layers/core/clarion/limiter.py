@@ -15,7 +15,7 @@ what was refused stays refused for as long as its surroundings are kept (`LATENE
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -61,8 +61,7 @@ class Cooldown(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """What is known of a pair: whom it admitted, sorted, and its cooldowns, sorted and apart from each other."""
 
     admitted: tuple[Admitted, ...] = ()
@@ -112,7 +111,7 @@ def fits(times: Sequence[int], limit: Limit, at: int) -> bool:
 
 def count(window: Window, *admissions: Admitted) -> Window:
     """The window with `admissions` among the admitted."""
-    return replace(window, admitted=tuple(sorted({*window.admitted, *admissions})))
+    return window._replace(admitted=tuple(sorted({*window.admitted, *admissions})))
 
 
 def start_cooldown(window: Window, limit: Limit, at: int) -> Window:
@@ -124,7 +123,7 @@ def start_cooldown(window: Window, limit: Limit, at: int) -> Window:
     overlapping = [one for one in window.cooldowns if one not in apart]
     begin = min([begin, *(one.begin for one in overlapping)])
     end = max([end, *(one.end for one in overlapping)])
-    return replace(window, cooldowns=tuple(sorted([*apart, Cooldown(begin, end)])))
+    return window._replace(cooldowns=tuple(sorted([*apart, Cooldown(begin, end)])))
 
 
 def remembered_since(limit: Limit, observed_at: int, now: int) -> int:
@@ -160,7 +159,7 @@ def set_aside(seen: Window, after: Window, limit: Limit) -> tuple[Window, tuple[
     page = tuple(admission for admission in early if admission in after.admitted)
     if after.size <= MAX_PACKED_BYTES or not page:
         return after, ()
-    return replace(after, admitted=tuple(one for one in after.admitted if one not in page)), page
+    return after._replace(admitted=tuple(one for one in after.admitted if one not in page)), page
 
 
 def pack(admitted: Iterable[Admitted]) -> bytes:

@@ -18,11 +18,11 @@ Origin = Annotated[str, AfterValidator(lambda url: url.rstrip("/"))]
 """A URL that paths are appended to."""
 
 _HOST = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
-_URL = re.compile(rf"https://{_HOST}(?::[1-9][0-9]{{0,4}})?(?:/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*)?")
+_URL = rf"https://{_HOST}(?::[1-9][0-9]{{0,4}})?(?:/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*)?"
 
 
 def _webhook_url(text: str) -> str:
-    if not _URL.fullmatch(text):
+    if not re.fullmatch(_URL, text):
         raise ValueError("not an https URL of a lower-case host and a path, without user, query and fragment")
     return text
 
