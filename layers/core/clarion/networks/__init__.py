@@ -181,9 +181,12 @@ class Network(Protocol):
     signed: bool
     additive: bool
     body: "type[BaseModel]"
-    needs: "Needs"
     own_purposes: Collection[Purpose]
     newest: Newest | None
+
+    @property
+    def needs(self) -> "Needs":
+        """What it needs of the account, from a module that no function imports at its start."""
 
     def decode(self, raw: bytes) -> Envelope:
         """Raises `Malformed`, and nothing else, for what the network can't have shown."""
@@ -243,6 +246,13 @@ def exceeds_bounds(envelope: Envelope) -> bool:
 def network(name: str) -> Network:
     """Raises `LookupError` for a name that is not registered."""
     found: Network = import_module(NETWORKS[name]).NETWORK
+    return found
+
+
+@cache
+def declared_needs(name: str) -> "Needs":
+    """What the module `needs` of a network's package says."""
+    found: Needs = import_module(f"{NETWORKS[name].rpartition('.')[0]}.needs").NEEDS
     return found
 
 

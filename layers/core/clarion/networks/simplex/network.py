@@ -5,15 +5,30 @@ when it is first asked for.
 """
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, Purpose, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
-from clarion.networks import SIMPLEX, Command, Envelope, FcmMessage, Newest, Payload, PushAnswer, Receiver, Row, Rule
+from clarion.networks import (
+    SIMPLEX,
+    Command,
+    Envelope,
+    FcmMessage,
+    Newest,
+    Payload,
+    PushAnswer,
+    Receiver,
+    Row,
+    Rule,
+    declared_needs,
+)
 from clarion.networks.simplex import commands, envelope, rules
 from clarion.networks.simplex.bodies import NEWEST, NewestItems, body_of, queue_message
-from clarion.networks.simplex.needs import NEEDS
+
+if TYPE_CHECKING:
+    from clarion.networks.needs import Needs
 
 
 class Simplex:
@@ -27,9 +42,12 @@ class Simplex:
     signed = False
     additive = True
     body = NewestItems
-    needs = NEEDS
     own_purposes = frozenset({Purpose.VERIFICATION, Purpose.WAKE_UP})
     newest: Newest | None = NEWEST
+
+    @property
+    def needs(self) -> "Needs":
+        return declared_needs(SIMPLEX)
 
     def decode(self, raw: bytes) -> Envelope:
         message = envelope.decode(raw)

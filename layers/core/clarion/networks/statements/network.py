@@ -1,16 +1,30 @@
 """The statement store behind the kernel's nouns. The wire format, signatures, rules and payloads have modules of their own."""
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
-from clarion.networks import STATEMENTS, Command, Envelope, FcmMessage, Newest, Payload, PushAnswer, Receiver, Rule
-from clarion.networks.needs import Needs, Nodes
+from clarion.networks import (
+    STATEMENTS,
+    Command,
+    Envelope,
+    FcmMessage,
+    Newest,
+    Payload,
+    PushAnswer,
+    Receiver,
+    Rule,
+    declared_needs,
+)
 from clarion.networks.statements import codec, payload, rules
 from clarion.networks.statements.codec import ProofKind, Statement
 from clarion.networks.statements.signature import verify
+
+if TYPE_CHECKING:
+    from clarion.networks.needs import Needs
 
 
 class Statements:
@@ -24,14 +38,13 @@ class Statements:
     signed = True
     additive = False
     body = payload.StatementBody
-    needs = Needs(
-        nodes=Nodes(
-            option="node_urls", address=r"wss?://.+", examples=("wss://one.node.invalid", "wss://two.node.invalid")
-        )
-    )
     body_of_row = None
     own_purposes = ()
     newest: Newest | None = None
+
+    @property
+    def needs(self) -> "Needs":
+        return declared_needs(STATEMENTS)
 
     def decode(self, raw: bytes) -> Envelope:
         statement = codec.decode(raw)

@@ -1,15 +1,29 @@
 """WalletConnect behind the kernel's nouns. What wallets and dapps sign and seal has modules of its own."""
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
-from clarion.networks import WALLETCONNECT, Command, Envelope, FcmMessage, Newest, Payload, PushAnswer, Receiver, Rule
+from clarion.networks import (
+    WALLETCONNECT,
+    Command,
+    Envelope,
+    FcmMessage,
+    Newest,
+    Payload,
+    PushAnswer,
+    Receiver,
+    Rule,
+    declared_needs,
+)
 from clarion.networks.walletconnect import payload, rules, sealed
-from clarion.networks.walletconnect.needs import NEEDS
 from clarion.networks.walletconnect.sealed import SealedNotification
+
+if TYPE_CHECKING:
+    from clarion.networks.needs import Needs
 
 
 class WalletConnect:
@@ -23,10 +37,13 @@ class WalletConnect:
     signed = False
     additive = False
     body = payload.NotificationBody
-    needs = NEEDS
     body_of_row = None
     own_purposes = ()
     newest: Newest | None = None
+
+    @property
+    def needs(self) -> "Needs":
+        return declared_needs(WALLETCONNECT)
 
     def decode(self, raw: bytes) -> Envelope:
         found = sealed.read(raw)

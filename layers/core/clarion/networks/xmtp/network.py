@@ -1,16 +1,30 @@
 """XMTP behind the kernel's nouns. Envelopes, decisions, rules and payloads have modules of their own."""
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
 from clarion.limiter import Limit
 from clarion.messages import PushMessage
-from clarion.networks import XMTP, Command, Envelope, FcmMessage, Newest, Payload, PushAnswer, Receiver, Rule
+from clarion.networks import (
+    XMTP,
+    Command,
+    Envelope,
+    FcmMessage,
+    Newest,
+    Payload,
+    PushAnswer,
+    Receiver,
+    Rule,
+    declared_needs,
+)
 from clarion.networks.xmtp import payload, rules
 from clarion.networks.xmtp.decision import Reason, bytes_hashed, decide_message
 from clarion.networks.xmtp.envelope import TopicMessage, decode
-from clarion.networks.xmtp.needs import NEEDS
+
+if TYPE_CHECKING:
+    from clarion.networks.needs import Needs
 
 _REFUSED = {Reason.OWN_MESSAGE: Wanted.OWN_MESSAGE, Reason.NOT_PUSHABLE: Wanted.NOT_PUSHABLE}
 
@@ -26,10 +40,13 @@ class Xmtp:
     signed = False
     additive = False
     body = payload.TopicBody
-    needs = NEEDS
     body_of_row = None
     own_purposes = ()
     newest: Newest | None = None
+
+    @property
+    def needs(self) -> "Needs":
+        return declared_needs(XMTP)
 
     def decode(self, raw: bytes) -> Envelope:
         message = decode(raw)

@@ -1,6 +1,7 @@
 """Zulip behind the kernel's nouns. Servers hand over pushes for devices: there are no envelopes, and so no rules."""
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
@@ -17,9 +18,12 @@ from clarion.networks import (
     PushAnswer,
     Receiver,
     Rule,
+    declared_needs,
 )
 from clarion.networks.zulip import payload
-from clarion.networks.zulip.needs import NEEDS
+
+if TYPE_CHECKING:
+    from clarion.networks.needs import Needs
 
 
 class Zulip:
@@ -33,10 +37,13 @@ class Zulip:
     signed = False
     additive = True
     body = payload.ZulipBody
-    needs = NEEDS
     body_of_row = None
     own_purposes = ()
     newest: Newest | None = None
+
+    @property
+    def needs(self) -> "Needs":
+        return declared_needs(ZULIP)
 
     def decode(self, _raw: bytes) -> Envelope:
         raise Malformed("Zulip shows no envelopes")
