@@ -21,8 +21,9 @@ from pyarrow import fs
 from pyarrow import parquet as pq
 from pydantic import ValidationError
 
-from clarion.events import EnvelopeObserved, Event, RulesChanged
+from clarion.events import EnvelopeObserved, Event
 from clarion.networks import NETWORKS, Malformed, network
+from clarion.subscription_events import RulesChanged
 from pipeline.columns import FILE_NAMES, UNREADABLE
 from pipeline.commits import LakeView
 from pipeline.files import filesystem, folders

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from clarion.cleanup import erase
 from clarion.decisions import Purpose, SubscriptionStatus
 from clarion.event_log import EventLog
-from clarion.events import SubscriptionChanged
 from clarion.rulesets import Owner, Unchanged
+from clarion.subscription_events import SubscriptionChanged
 from clarion.subscriptions import remove
 from clarion.tables import TRANSACTION_SUBSCRIPTIONS, Subscription
 from pipeline.known import known

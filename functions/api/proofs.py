@@ -13,9 +13,9 @@ from clarion import proofs, sqs, subscriptions, takeovers
 from clarion.backoff import WRITE_ATTEMPTS, back_off
 from clarion.channels import Channel, is_call
 from clarion.decisions import SubscriptionStatus, TokenProof, Wanted
-from clarion.events import SubscriptionChanged
 from clarion.proofs import ProofCode
 from clarion.sqs import SqsMessage
+from clarion.subscription_events import SubscriptionChanged
 from clarion.tables import Subscription
 from clarion.tokens import hash_of, token_hash
 

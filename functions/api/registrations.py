@@ -13,10 +13,10 @@ from clarion.addresses import may_be_pushed_to
 from clarion.backoff import back_off
 from clarion.channels import Channel
 from clarion.decisions import Environment, PushDecision, SubscriptionStatus, TokenProof
-from clarion.events import SubscriptionChanged
 from clarion.networks import network
 from clarion.proofs import ProofCode, asked_for, is_good, status_at
 from clarion.rulesets import Owner, Unchanged, owned
+from clarion.subscription_events import SubscriptionChanged
 from clarion.subscriptions import ExtraWrites, Registration, TokenTaken, no_extra_writes
 from clarion.tables import Subscription
 from clarion.tokens import hash_of, token_hash

@@ -11,8 +11,8 @@ from clarion import proofs, subscriptions
 from clarion.addresses import canonical
 from clarion.backoff import WRITE_ATTEMPTS, back_off
 from clarion.channels import CHANNELS, Channel
-from clarion.events import SubscriptionChanged
 from clarion.rulesets import Owner, Unchanged
+from clarion.subscription_events import SubscriptionChanged
 from clarion.tables import Subscription, find_subscription
 from clarion.wake_ups import WAKING
 

@@ -22,10 +22,10 @@ from clarion.cleanup import CleanupQueue, erase_dead
 from clarion.clock import now_ms
 from clarion.endings import end_holders
 from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
-from clarion.events import SubscriptionChanged
 from clarion.messages import CleanupMessage, DeadTokenMessage, read_cleanup_request
 from clarion.metrics import Metric, flush, metrics_of
 from clarion.settings import EventSettings
+from clarion.subscription_events import SubscriptionChanged
 
 SPARE_SECONDS = 10
 """What is under way when the time is up may take so long."""

@@ -16,7 +16,6 @@ from clarion.cleanup import CleanupQueue
 from clarion.decisions import Purpose, PushDecision
 from clarion.endings import Death, declare_dead
 from clarion.event_log import EventLog
-from clarion.events import SubscriptionChanged
 from clarion.faults import AWS_ERRORS, describe
 from clarion.messages import CommandMessage, PushMessage
 from clarion.networks import Command, PushAnswer, network
@@ -26,6 +25,7 @@ from clarion.providers.outcomes import Delivered, Misconfigured, Refused, RetryL
 from clarion.providers.sender import Push, send_and_probe
 from clarion.providers.transport import Transport
 from clarion.secrets import Secret, SecretError, SharedSecret
+from clarion.subscription_events import SubscriptionChanged
 from clarion.tables import Subscription
 from dispatch.app_state import CircuitBreaker, ProbedAnswer, TokenFaultScore
 from dispatch.attempts import (

@@ -11,7 +11,6 @@ worker reads what others have published.
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
@@ -38,7 +37,6 @@ def block_size(cap: int, concurrency: int) -> int:
     return max(1, min(MAX_BLOCK, cap // concurrency))
 
 
-@dataclass(slots=True)
 class _Known:
     """The times of what was queued for a subscription; each list is sorted.
 
@@ -47,10 +45,11 @@ class _Known:
     some is remembered no more.
     """
 
-    own: list[int] = field(default_factory=list)
-    published: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
-    unchecked: list[int] = field(default_factory=list)
-    forgotten_until: int = 0
+    def __init__(self) -> None:
+        self.own: list[int] = []
+        self.published: dict[bytes, tuple[int, ...]] = {}
+        self.unchecked: list[int] = []
+        self.forgotten_until = 0
 
     def forget(self, since: int, most: int) -> None:
         """Keep nothing from before `since`, and the latest `most` of what was published, or a few less."""

@@ -18,9 +18,9 @@ from clarion.cleanup import CleanupQueue
 from clarion.decisions import SubscriptionStatus
 from clarion.endings import expire
 from clarion.event_log import EventLog
-from clarion.events import SubscriptionChanged
 from clarion.faults import AWS_ERRORS, describe
 from clarion.proofs import expires_at
+from clarion.subscription_events import SubscriptionChanged
 from clarion.tables import BATCH_GET_ITEMS, Subscription, WakeUp
 from clarion.wake_ups import expiry_slots
 

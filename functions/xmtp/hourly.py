@@ -21,7 +21,6 @@ from clarion.clock import now_ms
 from clarion.decisions import SubscriptionStatus
 from clarion.endings import Death, declare_dead
 from clarion.event_log import EventLog
-from clarion.events import SubscriptionChanged
 from clarion.faults import AWS_ERRORS, describe
 from clarion.networks import XMTP
 from clarion.networks.xmtp.installations import (
@@ -42,6 +41,7 @@ from clarion.networks.xmtp.sender_hmac import period_at
 from clarion.rule_events import rule_events
 from clarion.rulesets import Changed, Owner, RequestContext, RuleSets, Unchanged
 from clarion.sqs import SqsMessage, send_to_queues
+from clarion.subscription_events import SubscriptionChanged
 from clarion.tables import BATCH_GET_ITEMS, Subscription
 from xmtp.refresh import refresh
 

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, Wanted
-from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried, SubscriptionChanged
+from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
 from clarion.limiter import LATENESS
 from clarion.networks import Envelope, Malformed, Rule, network
+from clarion.subscription_events import SubscriptionChanged
 from pipeline.columns import file_name
 from pipeline.explain.in_force import RuleSpan
 from pipeline.limit_spans import LimitSpan

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from clarion.events import EnvelopeDecided, NotificationDecided, PushTried, SubscriptionChanged
+from clarion.events import EnvelopeDecided, NotificationDecided, PushTried
 from clarion.networks import Rule, network
+from clarion.subscription_events import SubscriptionChanged
 from pipeline.explain.cases import Notified, ObservedReceipt
 from pipeline.explain.in_force import RuleSpan
 from pipeline.explain.judgement import DecisionVerdict

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clarion.events import LimitsLoaded, RuleRef, RulesChanged, SubscriptionChanged
+from clarion.events import LimitsLoaded
 from clarion.networks import statuses_in_force
+from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
 from pipeline.limit_spans import LimitSpan, spans_of
 from pipeline.period import FOREVER
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from clarion.events import Event, LimitsLoaded, RuleRef, RulesChanged, SubscriptionChanged
+from clarion.events import Event, LimitsLoaded
+from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
 from pipeline.commits import read_manifests
 from pipeline.explain.cases import PossibleClaim
 from pipeline.lookup import Lookup, Sought, kind_of, of_row

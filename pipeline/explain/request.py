@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from clarion.decisions import Purpose
-from clarion.events import NotificationDecided, SubscriptionChanged
+from clarion.events import NotificationDecided
+from clarion.subscription_events import SubscriptionChanged
 from pipeline.explain.cases import Leeway, Notified, ObservedReceipt
 from pipeline.explain.evidence import Evidence
 from pipeline.explain.explanation import Explanation, NotificationAnswer, ReceiptAnswer, lives_of

@@ -16,13 +16,13 @@ from pyspark.sql import functions as F
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, NotificationDecision, SubscriptionStatus
-from clarion.events import RuleRef
 from clarion.networks import XMTP, Rule
 from clarion.networks.xmtp import decode, sender_hmac_key_v3
 from clarion.networks.xmtp.rules import TopicCondition, key_of, pack
 from clarion.networks.xmtp.sender_hmac import KEY_SIZE_V3, PERIOD_S, period_at, sender_hmac
 from clarion.networks.xmtp.topics import group_topic
 from clarion.networks.xmtp.wire_pb2 import GroupMessage, NodeEnvelope
+from clarion.subscription_events import RuleRef
 from pipeline.generator import faults, live
 from pipeline.generator.plan import DICE, Keep, Made, Plan
 from pipeline.limit_spans import default_span

@@ -14,10 +14,10 @@ from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus, Wanted
 from clarion.endings import DEAD_SECONDS, Death, declare_dead
-from clarion.events import SubscriptionChanged
 from clarion.networks import STATEMENTS
 from clarion.proofs import expires_at
 from clarion.rulesets import Owner
+from clarion.subscription_events import SubscriptionChanged
 from clarion.subscriptions import Registration
 from clarion.tables import RuleRow, Subscription, WakeUp
 from clarion.wake_ups import expiry_slot, slot_of

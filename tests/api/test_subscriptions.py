@@ -11,8 +11,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from clarion import base64url
 from clarion.channels import Channel
 from clarion.event_log import EventLog
-from clarion.events import Event, RuleRef, RulesChanged
+from clarion.events import Event
 from clarion.networks.statements.rules import key_of
+from clarion.subscription_events import RuleRef, RulesChanged
 
 A, B = "ab" * 32, "cd" * 32
 T1, T2 = "01" * 32, "02" * 32

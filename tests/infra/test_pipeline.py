@@ -15,7 +15,7 @@ from botocore.validate import validate_parameters
 from pydantic import ValidationError
 
 from bench.idle_bill import HOURS, WORKER_HOUR
-from clarion.events import Event
+from clarion import events, subscription_events
 from clarion.metrics import NAMESPACE
 from infra.app import add_stacks, define_alone
 from infra.config import EnvironmentConfig, Pipeline, Platform
@@ -122,13 +122,11 @@ def test_no_role_is_left_out_and_each_is_trusted_to_its_own_application(resource
 
 
 def test_the_daily_folders_are_those_of_every_event(resources: Mapping[str, Resource]) -> None:
-    def kinds(model: type[Event]) -> Iterator[str]:
-        for each in model.__subclasses__():
-            yield from [each.model_fields["event"].default] if "event" in each.model_fields else []
-            yield from kinds(each)
-
+    recorded = [*vars(events).values(), *vars(subscription_events).values()]
+    models = [one for one in recorded if isinstance(one, type) and issubclass(one, events.Event)]
+    kinds = {model.model_fields["event"].default for model in models if "event" in model.model_fields}
     others = {"unreadable", "differences", "reports", "snapshots", "manifests", "symlinks"}
-    assert set(kinds(Event)) == set(WRITTEN_DAILY) - others
+    assert kinds == set(WRITTEN_DAILY) - others
 
 
 def test_applications_run_arm_one_job_at_a_time_within_their_capacity(resources: Mapping[str, Resource]) -> None:

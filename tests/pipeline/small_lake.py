@@ -18,19 +18,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision, SubscriptionStatus
-from clarion.events import (
-    EnvelopeDecided,
-    EnvelopeObserved,
-    Event,
-    NotificationDecided,
-    PushTried,
-    RuleRef,
-    RulesChanged,
-    SubscriptionChanged,
-)
+from clarion.events import EnvelopeDecided, EnvelopeObserved, Event, NotificationDecided, PushTried
 from clarion.networks import STATEMENTS, Rule, network
 from clarion.networks.statements import signature
 from clarion.networks.statements.codec import Statement, encode
+from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
 from pipeline.columns import file_name
 from pipeline.commits import DataFile, Manifest, commit, data_folder, new_commit, read_manifest, update, write_parquet
 from pipeline.files import filesystem, joined, listed

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
-from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, RuleRef, RulesChanged
+from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided
 from clarion.networks import XMTP, network
+from clarion.subscription_events import RuleRef, RulesChanged
 from pipeline.__main__ import main
 from pipeline.commits import DataFile, Manifest, commit, new_commit, update, write_parquet
 from pipeline.explain import request

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clarion.events import Event, LimitsLoaded, RuleRef, RulesChanged, SubscriptionChanged
+from clarion.events import Event, LimitsLoaded
 from clarion.limiter import Limit
 from clarion.networks import SIMPLEX, STATEMENTS, XMTP, Rule
+from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
 from pipeline.explain.in_force import limits_at, rule_spans
 from pipeline.limit_spans import LimitSpan, default_span
 from pipeline.period import FOREVER

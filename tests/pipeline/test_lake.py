@@ -9,17 +9,8 @@ from pyarrow import fs
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision, SubscriptionStatus
-from clarion.events import (
-    EnvelopeDecided,
-    EnvelopeObserved,
-    Event,
-    LimitsLoaded,
-    NotificationDecided,
-    PushTried,
-    RuleRef,
-    RulesChanged,
-    SubscriptionChanged,
-)
+from clarion.events import EnvelopeDecided, EnvelopeObserved, Event, LimitsLoaded, NotificationDecided, PushTried
+from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
 from pipeline.columns import UNREADABLE
 from pipeline.compact import MOST_LONG, compact
 from pipeline.completeness import incomplete_hours

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, Wanted
-from clarion.events import NotificationDecided, RuleRef
+from clarion.events import NotificationDecided
 from clarion.limiter import LATENESS, Limit
 from clarion.networks import STATEMENTS, XMTP, Rule, network
+from clarion.subscription_events import RuleRef
 from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, PossibleClaim, Wish, read, wish
 from pipeline.explain.in_force import RuleSpan
 from pipeline.explain.obstacles import (

@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 from pyspark.sql import SparkSession
 
-from clarion.events import RuleRef
 from clarion.networks import XMTP, Rule
 from clarion.networks.xmtp import decode
 from clarion.networks.xmtp.rules import key_of
+from clarion.subscription_events import RuleRef
 from pipeline import arguments
 from pipeline.cli import JOBS
 from pipeline.completeness import declare_complete

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import SubscriptionStatus
-from clarion.events import SubscriptionChanged
 from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS, VERIFIED_SECONDS
 from clarion.networks.simplex.commands import TokenReplaced
 from clarion.networks.simplex.ntf_commands import DeviceToken
 from clarion.networks.simplex.statuses import TokenStatus
 from clarion.networks.simplex.tokens import StoredToken, delete_alias, is_as_read, keep_alias, token_id
+from clarion.subscription_events import SubscriptionChanged
 from clarion.tables import Subscription, actions_of, transact, unchanged
 from clarion.tokens import free_token
 from clarion.wake_ups import remove_wake_up

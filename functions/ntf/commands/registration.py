@@ -19,7 +19,6 @@ from clarion.addresses import canonical
 from clarion.backoff import WRITE_ATTEMPTS
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
-from clarion.events import SubscriptionChanged
 from clarion.networks import SIMPLEX
 from clarion.networks.simplex.bounds import UNVERIFIED_SECONDS
 from clarion.networks.simplex.composing import sealed_for_dispatch
@@ -37,6 +36,7 @@ from clarion.networks.simplex.tokens import (
     is_gone,
     token_id,
 )
+from clarion.subscription_events import SubscriptionChanged
 from clarion.tables import Subscription, find_subscription, transact
 from ntf.commands.allowances import require_code
 from ntf.commands.codes import CODE_BYTES, Changes, alias_for, wait_for_code

@@ -8,7 +8,6 @@ from pynamodb.transactions import TransactWrite
 from clarion import subscriptions
 from clarion.backoff import WRITE_ATTEMPTS
 from clarion.decisions import SubscriptionStatus
-from clarion.events import SubscriptionChanged
 from clarion.networks.simplex.bounds import WAKE_UP_MINUTES
 from clarion.networks.simplex.commands import TokenDeleted
 from clarion.networks.simplex.errors import ErrorType
@@ -16,6 +15,7 @@ from clarion.networks.simplex.ntf import OK, NtfRequest, token_status
 from clarion.networks.simplex.ntf_commands import NtfProvider, NtfRefusal, ScheduleWakeUps
 from clarion.networks.simplex.statuses import TokenStatus
 from clarion.networks.simplex.tokens import StoredToken, delete_alias
+from clarion.subscription_events import SubscriptionChanged
 from clarion.tables import find_subscription, transact, unchanged
 from clarion.tokens import free_token
 from clarion.wake_ups import remove_wake_up

@@ -12,7 +12,6 @@ from pynamodb.transactions import TransactWrite
 
 from clarion.backoff import WRITE_ATTEMPTS
 from clarion.decisions import SubscriptionStatus
-from clarion.events import SubscriptionChanged
 from clarion.networks import SIMPLEX
 from clarion.networks.simplex.commands import TokenRevived, token_id_of
 from clarion.networks.simplex.errors import ErrorType
@@ -20,6 +19,7 @@ from clarion.networks.simplex.ntf import OK, NtfRequest
 from clarion.networks.simplex.ntf_commands import NtfRefusal, VerifyToken
 from clarion.networks.simplex.statuses import ALIVE, TokenStatus
 from clarion.networks.simplex.tokens import StoredToken, is_as_read, keep_alias
+from clarion.subscription_events import SubscriptionChanged
 from clarion.tables import Subscription, Token, actions_of, find_subscription, transact, unchanged, update_if
 from clarion.tokens import hash_of, token_of
 from clarion.wake_ups import add_wake_up

@@ -5,7 +5,6 @@ noting_sent ▶ refused: more has come ──▶ noting_sent_alone
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from clarion.networks import Newest
@@ -89,16 +88,16 @@ def putting_off(key: NewestKey, late_until: int) -> dict[str, Any]:
     return update.request(key)
 
 
-@dataclass(slots=True)
 class _Update:
     """A request in the making. Expressions have names and values by their numbers."""
 
-    sets: list[str] = field(default_factory=list)
-    adds: list[str] = field(default_factory=list)
-    removes: list[str] = field(default_factory=list)
-    conditions: list[str] = field(default_factory=list)
-    _names: dict[str, str] = field(default_factory=dict)
-    _values: dict[str, dict[str, Any]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.sets: list[str] = []
+        self.adds: list[str] = []
+        self.removes: list[str] = []
+        self.conditions: list[str] = []
+        self._names: dict[str, str] = {}
+        self._values: dict[str, dict[str, Any]] = {}
 
     def name(self, attribute: str) -> str:
         return self._names.setdefault(attribute, f"#n{len(self._names)}")

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Literal
 from uuid import UUID
 
-from clarion.events import Event, RuleRef, RulesChanged, SubscriptionChanged, in_records
+from clarion.events import Event
 from clarion.networks import Rule, network
 from clarion.rulesets import Changed, RuleSet
+from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged, in_records
 from clarion.tables import Subscription
 
 

@@ -30,7 +30,6 @@ from clarion import subscriptions
 from clarion.backoff import WRITE_ATTEMPTS, back_off
 from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
-from clarion.events import SubscriptionChanged
 from clarion.networks import ZULIP
 from clarion.networks.zulip.devices import (
     ID_RANGE,
@@ -45,6 +44,7 @@ from clarion.networks.zulip.devices import (
 )
 from clarion.networks.zulip.needs import BOUNCER_KEYS_UNKNOWN, REGISTRATIONS_STALE
 from clarion.networks.zulip.registration import PushRegistration, RegistrationCode, RegistrationError
+from clarion.subscription_events import SubscriptionChanged
 from clarion.subscriptions import Registration
 from clarion.tables import Subscription, find_subscription
 

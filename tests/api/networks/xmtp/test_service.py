@@ -16,12 +16,12 @@ from clarion.addresses import WebhookAddress
 from clarion.channels import Channel
 from clarion.decisions import Environment, SubscriptionStatus
 from clarion.endings import Death, declare_dead
-from clarion.events import RuleRef, RulesChanged, SubscriptionChanged
 from clarion.networks import XMTP
 from clarion.networks.xmtp.installations import Installation, bucket_of, subscription_id_of
 from clarion.networks.xmtp.rules import TopicCondition, key_of, pack, read
 from clarion.networks.xmtp.sender_hmac import PERIOD_S, period_at
 from clarion.rulesets import Owner
+from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
 from clarion.subscriptions import Registration
 from clarion.tables import RuleRow, Subscription, Token
 
