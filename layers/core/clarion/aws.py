@@ -9,7 +9,7 @@ A write of one item that meets a transaction is refused by DynamoDB, and the SDK
 
 import gzip
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import copy
 from itertools import islice
@@ -37,7 +37,7 @@ CONFLICT = "TransactionConflictException"
 CONFLICT_ATTEMPTS = 6
 _SIGNATURE = "clarion-v4"
 _EVERYWHERE = "aws-global"
-_SUFFIXES = {".json": bytes, ".json.gz": gzip.decompress}
+_SUFFIXES: Mapping[str, Callable[[bytes], bytes]] = {".json": bytes, ".json.gz": gzip.decompress}
 
 
 def prepare(session: Session) -> None:
