@@ -2,7 +2,7 @@
 
 Botocore composes the user agent of each request anew, twice, derives the day's key for each signature, and applies the
 rules for endpoints: that is almost half of the time that a request takes it. Before its first client it looks into the
-folders of all services.
+folders of all services, and makes ready to ask for credentials wherever there may be some.
 
 A write of one item that meets a transaction is refused by DynamoDB, and the SDK leaves it at that: it is tried again here.
 """
