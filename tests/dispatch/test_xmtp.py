@@ -3,7 +3,6 @@
 import json
 from base64 import b64decode
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -60,7 +59,7 @@ def test_an_own_message_goes_all_the_way_to_apns_where_its_app_has_them_delivere
 ) -> None:
     own_messages = json.dumps({"first": OwnMessages.DELIVER})
     deployed = deploy() | {"CLARION_FIRST_APP": "first", "CLARION_OWN_MESSAGES": own_messages}
-    clients = replace(MatchClients.make(PREFIX), executor=InTurn())
+    clients = MatchClients.make(PREFIX)._replace(executor=InTurn())
     scene, bo = Scene(MatchSettings.from_environment(deployed), clients), Inbox(b"bo")
     row = scene.subscribe_to(XMTP, [bo.rule(int(NOW))])
     row.token = "a1" * 32
