@@ -98,7 +98,7 @@ def test_the_requests_of_a_session_s_clients_are_posts_to_the_root_with_a_short_
 
 
 @pytest.mark.parametrize("kind", ["service-2", "endpoint-rule-set-1"])
-@pytest.mark.parametrize("service", [*JSON_SERVICES, "s3"])
+@pytest.mark.parametrize("service", [*JSON_SERVICES, "secretsmanager"])
 def test_a_model_is_read_as_the_sdk_reads_it(service: str, kind: str) -> None:
     assert ModelLoader().load_service_model(service, kind) == Loader().load_service_model(service, kind)
 
