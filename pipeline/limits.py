@@ -13,8 +13,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from clarion.limiter import Limit
 from clarion.networks import NETWORKS
+from pipeline.commits import LakeView
 from pipeline.known import known_files
-from pipeline.lake import EventLake
 from pipeline.limit_spans import LimitSpan, spans_of
 from pipeline.period import FOREVER
 from pipeline.schemas import SCHEMAS, EventKind
@@ -98,13 +98,13 @@ class LimitHistory:
         return reduce(or_, near, F.lit(False))
 
 
-def limit_history(lake: EventLake, since: int, now: int, grace: int = 0) -> LimitHistory:
+def limit_history(view: LakeView, since: int, now: int, grace: int = 0) -> LimitHistory:
     """What is known of the limits from `since` on; what is earlier is judged by the first of them.
 
     Each worker of match has a line for each network: they are few enough to be read without Spark.
     """
-    files = known_files(lake.view, EventKind.LIMITS, since, now)
-    loaded = read_rows(lake.root, files, to_arrow_schema(SCHEMAS[EventKind.LIMITS]))
+    files = known_files(view, EventKind.LIMITS, since, now)
+    loaded = read_rows(view.root, files, to_arrow_schema(SCHEMAS[EventKind.LIMITS]))
     lines = sorted((line for line in loaded if line["at"] < now), key=itemgetter("at"))
     of_networks = {name: [line for line in lines if line["network"] == name] for name in NETWORKS}
     return LimitHistory({name: spans_of(name, _changes(some)) for name, some in of_networks.items()}, grace)

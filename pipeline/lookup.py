@@ -43,13 +43,13 @@ type Sought = UUID | bytes
 
 @dataclass
 class Lookup:
-    """Of a lake at `root`, a path or URI. `unreadable` counts lines that hold what is looked for and can't be read.
+    """Of a lake at `root`, a path or URI. `unreadable` are the lines that hold what is looked for and can't be read.
 
     `damaged` are files of the stream of which only the beginning can be read, and of a gzip bomb nothing.
     """
 
     root: str
-    unreadable: int = 0
+    unreadable: set[bytes] = field(default_factory=set)
     damaged: list[str] = field(default_factory=list)
     _arrived: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     _lines: dict[str, dict[bytes, list[bytes]]] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class Lookup:
             if hour.lines < (hour.counted or 0):
                 yield f"{hour.lines} lines of {hour.hour} have arrived, of {hour.counted} records at least"
         if self.unreadable:
-            yield f"{self.unreadable} lines about it can't be read"
+            yield f"{len(self.unreadable)} lines about it can't be read"
         yield from (f"{path} is damaged: only its beginning could be read, if anything" for path in self.damaged)
 
     def _hours(self, arrived: Period) -> set[str]:
@@ -212,7 +212,7 @@ class Lookup:
             try:
                 yield of_row(model, row)
             except ValidationError:
-                self.unreadable += 1
+                self.unreadable.add(str(row).encode())
 
     def pending_events[E: Event](self, model: type[E], values: Collection[Sought], arrived: Period) -> Iterator[E]:
         """Of the pending files, the kind's lines that hold one of a few values, or may hold one of many."""
@@ -222,12 +222,12 @@ class Lookup:
                 try:
                     event = model.model_validate_json(line)
                 except ValidationError:
-                    self.unreadable += 1
+                    self.unreadable.add(line)
                     continue
                 if event.network in NETWORKS:
                     yield event
                 else:
-                    self.unreadable += 1
+                    self.unreadable.add(line)
 
     def _pending_lines(self, kind: bytes, arrived: Period) -> Iterator[bytes]:
         """Each file is read once, and its lines kept by their kinds: a question asks for them several times."""

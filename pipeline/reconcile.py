@@ -29,7 +29,7 @@ from pipeline.findings import Difference
 from pipeline.known import known, known_files
 from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, limit_history
-from pipeline.period import HOUR_MS, Period, arrivals
+from pipeline.period import Period, arrivals
 from pipeline.rules import broadcast_if_few, in_force, named
 from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import fits_few
@@ -63,7 +63,7 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_ba
     Claims are known that were made up to `claims_back` milliseconds before the period: without older ones, whatever was
     dropped as a duplicate of theirs seems to be `wrongly_dropped`, and what was lost beside them `missing`.
     """
-    limits = limit_history(lake, period.start, now, terms.grace)
+    limits = limit_history(lake.view, period.start, now, terms.grace)
     records = recorded(lake, period, now, claims_back, lookback(lake.root, period, limits.reach, terms.lookback))
     if fits_few(lake.spark):
         # To compare all of it takes less than to find out what has to be.
@@ -101,7 +101,8 @@ def size_of(view: LakeView, period: Period, now: int, terms: Terms) -> int:
 
     A line of what happened counts for `LINE_BYTES` at least: however well it is packed, it is compared like any other.
     """
-    decided = arrivals(Period(period.start - lookback(view.root, period, HOUR_MS, terms.lookback), period.end), now)
+    reach = limit_history(view, period.start, now).reach
+    decided = arrivals(Period(period.start - lookback(view.root, period, reach, terms.lookback), period.end), now)
     files = [*view.files(EventKind.NOTIFICATION, decided)]
     files += (file for kind in _OTHERS for file in view.files(kind, arrivals(period, now)))
     events = sum(max(file.bytes, LINE_BYTES * file.lines) for file in files)

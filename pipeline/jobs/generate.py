@@ -33,5 +33,5 @@ def _plan(lake: EventLake, wanted: argparse.Namespace) -> Plan:
         delayed=wanted.delayed,
         seed=wanted.seed,
         faults=SOME_OF_EACH if wanted.faults else NO_FAULTS,
-        limits=limit_history(lake, wanted.period.start, wanted.now).at(NETWORK, wanted.period.start),
+        limits=limit_history(lake.view, wanted.period.start, wanted.now).at(NETWORK, wanted.period.start),
     )

@@ -23,7 +23,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     judged = read_manifest(lake.root, differences_name(wanted.period))
     tables = report(lake, wanted.period, wanted.now)
     tables["hours"] = environment.hours(lake.view, wanted.period, wanted.now, provisional=wanted.provisional)
-    tables["limits"] = environment.limits(limit_history(lake, wanted.period.start, wanted.now), wanted.period)
+    tables["limits"] = environment.limits(limit_history(lake.view, wanted.period.start, wanted.now), wanted.period)
     made = write_tables(lake.root, wanted.period, tables)
     rows = {name: table.to_pylist() for name, table in tables.items()}
     html = page(rows, _about(lake, wanted, rows), list(earlier(lake.root, wanted.period)))

@@ -51,7 +51,7 @@ def test_limits_hold_until_others_are_loaded(lake: EventLake) -> None:
         loaded(START, DEFAULT), loaded(START + 1, DEFAULT), loaded(START + 5, other), loaded(START + 9, other),
         loaded(START + 20, None), loaded(NOW, DEFAULT),
     ])  # fmt: skip
-    assert limit_history(lake, START, NOW).spans[STATEMENTS] == (
+    assert limit_history(lake.view, START, NOW).spans[STATEMENTS] == (
         LimitSpan(0, START + 5, DEFAULT, SUBSCRIPTION_CAP),
         LimitSpan(START + 5, START + 20, other, SUBSCRIPTION_CAP),
         LimitSpan(START + 20, FOREVER, None, SUBSCRIPTION_CAP),
@@ -60,7 +60,7 @@ def test_limits_hold_until_others_are_loaded(lake: EventLake) -> None:
 
 @pytest.mark.usefixtures("toy")
 def test_a_network_of_which_the_lake_has_no_limits_has_its_own(lake: EventLake) -> None:
-    spans = limit_history(lake, START, NOW).spans
+    spans = limit_history(lake.view, START, NOW).spans
     assert spans[STATEMENTS] == (LimitSpan(0, FOREVER, DEFAULT, SUBSCRIPTION_CAP),)
     assert spans["toy"] == (LimitSpan(0, FOREVER, None, SUBSCRIPTION_CAP),)
 
@@ -122,7 +122,7 @@ def test_a_secret_condition_excuses_no_refusal_that_no_limit_bears_out(
 def test_a_made_up_day_keeps_to_the_limits_it_is_given(lake: EventLake) -> None:
     given = LimitSpan(0, FOREVER, Limit(10, 60_000, 5_000), SUBSCRIPTION_CAP)
     generate(lake, Plan(START, statements=100, rules=60, hours=2, floods=1, limits=given), compacted=True)
-    assert limit_history(lake, START, NOW).at(STATEMENTS, START).limit == given.limit
+    assert limit_history(lake.view, START, NOW).at(STATEMENTS, START).limit == given.limit
     assert lake.read(EventKind.NOTIFICATION).where(F.col("decision") == "rate_limited").count() > 0
 
 

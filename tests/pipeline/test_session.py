@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from clarion.events import LimitsLoaded
+from clarion.networks import STATEMENTS
 from pipeline.commits import DataFile, LakeView, Manifest, add_files, commit, new_commit
 from pipeline.generator.plan import Plan
 from pipeline.lake import EventLake
@@ -17,6 +19,7 @@ from pipeline.snapshots import CLAIMS, day_of, snapshot_name
 from pipeline.state import STATES
 from pipeline.terms import Terms
 from tests.pipeline.conftest import ADAPTIVE, NOW, START
+from tests.pipeline.small_lake import SmallLake
 
 SAME = ("receipt", "subscription_id", "difference", "evidence")
 JOBS = 24
@@ -72,6 +75,9 @@ def test_what_was_decided_before_counts_as_far_back_as_it_is_read_and_lines_coun
     assert size_of(LakeView(root), period, NOW, terms) == 320 * LINE_BYTES
     commit(root, Manifest(snapshot_name(CLAIMS, day_of(START - 1)), new_commit()), None)
     assert size_of(LakeView(root), period, NOW, terms) == 300 * LINE_BYTES
+    loaded = LimitsLoaded(network=STATEMENTS, at=START, cap=1, cap_window=11 * HOUR_MS)
+    limits = SmallLake(root).commit(loaded).kinds[EventKind.LIMITS]
+    assert size_of(LakeView(root), period, NOW, terms) == 320 * LINE_BYTES + limits[0].bytes
 
 
 @pytest.fixture(scope="module")

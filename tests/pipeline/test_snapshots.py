@@ -271,6 +271,6 @@ def test_the_last_limits_outlive_their_objects(lake: EventLake) -> None:
     arrive(lake, EventKind.LIMITS, [(day(1), NETWORK, 30, 60_000, 300_000, 300, 60_000)])
     live_on(lake, 3, 19)
     expire(lake, day(25))
-    limit = limit_history(lake, day(25), day(26)).at(NETWORK, day(25)).limit
+    limit = limit_history(lake.view, day(25), day(26)).at(NETWORK, day(25)).limit
     assert limit
     assert limit.cooldown == 300_000
