@@ -3,8 +3,10 @@
 import sys
 from collections.abc import Sequence
 
+from pipeline import ON_INTERRUPTION
+
 INTERRUPTED = 130
-"""As a shell has it for what ends by Ctrl-C."""
+"""As a shell has it for what ends by Ctrl-C. Once Spark is at work, see `ending.ended_by_signals`."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -12,7 +14,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return _run(list(sys.argv[1:] if words is None else words))
     except KeyboardInterrupt:
-        print("» interrupted: what was not committed counts as not done; run it again", file=sys.stderr)
+        print(ON_INTERRUPTION, file=sys.stderr)
         return INTERRUPTED
 
 

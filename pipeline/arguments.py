@@ -3,9 +3,10 @@
 import argparse
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from uuid import UUID
 
 from clarion.networks import NETWORKS
-from pipeline.direct import add_leeway, instant
+from pipeline.direct import add_leeway, client_id, instant
 from pipeline.findings import REPAIRABLE
 from pipeline.generator.parts import PARTS
 from pipeline.period import DAY_MS, HOUR_MS, Period
@@ -90,9 +91,9 @@ def _watching(job: Parser) -> None:
 def _replaying(job: Parser) -> None:
     _careful(job)
     job.add_argument("--per-second", type=float, default=50, help="at most so many messages; default: %(default)s")
-    job.add_argument("--receipt", help="only what came of this envelope")
-    job.add_argument("--subscription", dest="subscription_id", help="only for this subscription")
-    job.add_argument("--client", help="only for this client: its id, hex")
+    job.add_argument("--receipt", type=UUID, help="only what came of this envelope")
+    job.add_argument("--subscription", dest="subscription_id", type=UUID, help="only for this subscription")
+    job.add_argument("--client", type=client_id, help="only for this client: its id, hex")
     job.add_argument("--network", choices=NETWORKS, help="only envelopes of this network")
     job.add_argument("--difference", choices=REPAIRABLE, help="only differences of this kind")
 

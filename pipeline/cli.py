@@ -11,6 +11,8 @@ from contextlib import nullcontext
 
 from pipeline import arguments
 from pipeline.commits import LakeView
+from pipeline.direct import NO_ANSWER
+from pipeline.ending import ended_by_signals, reason
 from pipeline.files import exists
 from pipeline.jobs import compact, daily, generate, reconcile, replay, report, retire, watch
 from pipeline.jobs.shared import log, terms_of
@@ -35,9 +37,19 @@ JOBS: dict[str, Callable[[EventLake, argparse.Namespace], int]] = {
 def main(given: Sequence[str] | None = None) -> int:
     """0 if all is well; 1 without a lake, or if `--strict` finds that something differs, is missing or can't be read.
 
-    2 is for bad usage.
+    2 is for bad usage, `NO_ANSWER` where what can't be read, written or asked is needed.
     """
     wanted = arguments.parse(given)
+    try:
+        return _run(wanted)
+    except Exception as error:
+        if not (why := reason(error)):
+            raise
+        log(f"{wanted.job} can't go on: {why}")
+        return NO_ANSWER
+
+
+def _run(wanted: argparse.Namespace) -> int:
     if wanted.job != "generate" and not exists(wanted.lake):
         log(f"there is no lake at {wanted.lake}")
         return 1
@@ -48,13 +60,13 @@ def main(given: Sequence[str] | None = None) -> int:
         if wanted.job == "reconcile"
         else None
     )
-    spark = session(f"clarion {wanted.job}", size=size)
-    try:
-        # At a terminal Spark draws a bar.
-        with nullcontext() if sys.stderr.isatty() else progress(spark, log):
-            status = JOBS[wanted.job](EventLake(spark, wanted.lake, wanted.oversize), wanted)
-    finally:
-        spark.stop()
+    with ended_by_signals(lambda: session(f"clarion {wanted.job}", size=size)) as spark:
+        try:
+            # At a terminal Spark draws a bar.
+            with nullcontext() if sys.stderr.isatty() else progress(spark, log):
+                status = JOBS[wanted.job](EventLake(spark, wanted.lake, wanted.oversize), wanted)
+        finally:
+            spark.stop()
     log(f"{wanted.job} done in {time.monotonic() - started:.0f} s")
     if wanted.why:
         log(f"ends with {status}: {'; '.join(wanted.why)}")

@@ -37,6 +37,8 @@ def main(words: Sequence[str]) -> int:
     wanted = parser.parse_args(words)
     if wanted.job == "explain" and not (wanted.asked or wanted.client):
         parser.error("explain what? A receipt, a subscription, an envelope, or all of a --client")
+    if wanted.job == "explain" and wanted.start is not None and wanted.end <= wanted.start:
+        parser.error("--to must be after --from")
     try:
         if not exists(wanted.lake):
             _log(f"there is no lake at {wanted.lake}")
@@ -95,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"UTC, such as 2026-11-20T16:00; default: {BACK_DAYS} days before --to",
     )
     explaining.add_argument("--to", dest="end", type=instant, default=_now(), help="UTC; default: now")
-    explaining.add_argument("--client", type=bytes.fromhex, help="only this client's part: its id, hex")
+    explaining.add_argument("--client", type=client_id, help="only this client's part: its id, hex")
     explaining.add_argument(
         "--show", type=int, default=20, help="so many subscriptions, or envelopes of one; default: %(default)s"
     )
@@ -103,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     add_leeway(explaining)
     explaining.add_argument("--json", action="store_true", help="for machines")
     erasing = jobs.add_parser("erase", help="remove what the lake has of a client")
-    erasing.add_argument("client", metavar="CLIENT", type=bytes.fromhex, help="its id, hex")
+    erasing.add_argument("client", metavar="CLIENT", type=client_id, help="its id, hex")
     erasing.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
     erasing.add_argument("--dry-run", action="store_true", help="say what would be removed, and write nothing")
     return parser
@@ -131,6 +133,14 @@ def _asked(text: str) -> bytes | UUID:
         return parse_asked(text)
     except ValueError:
         raise argparse.ArgumentTypeError("is neither a UUID nor 64 hex digits") from None
+
+
+def client_id(text: str) -> bytes:
+    """Raises `ArgumentTypeError` for what is none; it is not repeated either."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("is no client's id in hex") from None
 
 
 def instant(text: str) -> int:

@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Iterable
 
 from pipeline.due import DueDays, due_days
+from pipeline.ending import reason
 from pipeline.jobs import compact, reconcile, report
 from pipeline.jobs.shared import log, name_incomplete, strict
 from pipeline.known import write_snapshots
@@ -38,7 +39,7 @@ def _judge(lake: EventLake, wanted: argparse.Namespace, days: Iterable[Period]) 
         try:
             status = max(status, reconcile.run(lake, _of(wanted, day)), report.run(lake, _of(wanted, day)))
         except Exception as error:  # noqa: BLE001 - raised in the end
-            log(f"{type(error).__name__}: the day {day} is left as it is")
+            log(f"the day {day} is left as it is: {reason(error) or type(error).__name__}")
             errors.append(error)
     if errors:
         raise ExceptionGroup("days that could not be judged", errors)

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from clarion.settings import PushQueues
 from pipeline import replay
-from pipeline.jobs.shared import every_thousand, log, name_incomplete, reconciled
+from pipeline.jobs.shared import every_thousand, log, name_incomplete, reconciled, settings_of
 from pipeline.lake import EventLake
 
 CHOICES = ("receipt", "subscription_id", "network", "difference")
@@ -26,7 +26,7 @@ class ReplaySettings(PushQueues):
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
-    settings = None if wanted.dry_run else ReplaySettings.from_environment()
+    settings = None if wanted.dry_run else settings_of(ReplaySettings)
     if name_incomplete(lake, wanted) and settings:
         log("nothing is sent: what seems to be lost may only be missing here")
         return 1
@@ -49,7 +49,7 @@ def chosen(differences: DataFrame, wanted: argparse.Namespace) -> DataFrame:
     rows = differences
     for name in CHOICES:
         if value := getattr(wanted, name):
-            rows = rows.where(F.col(name) == value)
+            rows = rows.where(F.col(name) == str(value))
     if wanted.client:
-        rows = rows.where(F.col("client_id") == F.unhex(F.lit(wanted.client)))
+        rows = rows.where(F.col("client_id") == F.lit(wanted.client))
     return rows

@@ -11,7 +11,7 @@ from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
 from clarion.settings import EventSettings
 from clarion.tables import bind
 from pipeline import retire
-from pipeline.jobs.shared import every_thousand, log
+from pipeline.jobs.shared import every_thousand, log, settings_of
 from pipeline.lake import EventLake
 
 
@@ -20,7 +20,7 @@ class RetireSettings(EventSettings):
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
-    settings = None if wanted.dry_run else RetireSettings.from_environment()
+    settings = None if wanted.dry_run else settings_of(RetireSettings)
     after = retire.RetireAfter(dead=wanted.dead_days, idle=wanted.idle_days)
     useless = retire.useless(lake, wanted.now, after).persist()
     for row in useless.groupBy("why").count().collect():

@@ -5,6 +5,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
+from pydantic import ValidationError
+
+from clarion.settings import PREFIX, Settings
 from pipeline.completeness import IncompleteHour, incomplete_hours
 from pipeline.lake import EventLake
 from pipeline.period import HOUR_MS, hour_runs
@@ -13,6 +16,22 @@ from pipeline.terms import Terms
 
 NAMED = 3
 """So many of what a strict run has found stand in its last line; all are logged before."""
+
+
+class BadSettings(Exception):  # noqa: N818 - it says what they are
+    """The environment doesn't say where the live system's things are."""
+
+
+def settings_of[S: Settings](model: type[S]) -> S:
+    try:
+        return model.from_environment()
+    except ValidationError as error:
+        found = (f"{_variable(each['loc'])}{each['msg']}" for each in error.errors())
+        raise BadSettings(f"the environment is not as docs/lake.md has it: {'; '.join(found)}") from error
+
+
+def _variable(loc: tuple[int | str, ...]) -> str:
+    return f"{PREFIX}{loc[0]}: ".upper() if loc else ""
 
 
 def log(line: str) -> None:
