@@ -15,6 +15,8 @@ from pipeline.state import STATES
 
 SEALED_AFTER_MS = 15 * 60_000
 """After its end an hour has all its files, unless they are late: Firehose holds records for less, by `lake_buffer_s`."""
+EXAMPLE = ", such as "
+"""What follows in a reason is a file of that hour."""
 
 
 class IncompleteHour(NamedTuple):
@@ -63,9 +65,7 @@ def _unread_before(view: LakeView, before: Period) -> Iterator[IncompleteHour]:
         manifest = found.get(hour, Manifest(hour, ""))
         unreadable = _unreadable(manifest) if hour_start(hour) >= before.start else 0
         if new := set(arrived.get(hour, ())) - {each.path for each in manifest.raw}:
-            yield IncompleteHour(
-                hour, f"{len(new)} files are not compacted, and may say what was in force, such as {min(new)}"
-            )
+            yield IncompleteHour(hour, f"files are not compacted, and may say what was in force{EXAMPLE}{min(new)}")
         elif unreadable:
             yield IncompleteHour(hour, f"{unreadable} lines can't be read, and may say what was in force")
 
@@ -90,7 +90,7 @@ def _reasons(
         if not under_way:
             yield from _unfinished(manifest)
     elif arrived:
-        yield f"{len(arrived)} files have arrived, and none is compacted, such as {min(arrived)}"
+        yield f"files have arrived, and none is compacted{EXAMPLE}{min(arrived)}"
     elif not under_way:
         yield "nothing has arrived"
 
@@ -98,11 +98,11 @@ def _reasons(
 def _changed(manifest: Manifest, arrived: set[str], sizes: Mapping[str, int]) -> Iterator[str]:
     named = {each.path for each in manifest.raw}
     if new := arrived - named:
-        yield f"{len(new)} files have arrived since it was compacted, or are damaged, such as {min(new)}"
+        yield f"{len(new)} files have arrived since it was compacted, or are damaged{EXAMPLE}{min(new)}"
     if gone := named - arrived:
         yield f"{len(gone)} of the {len(named)} files that it was made of are gone"
     if damaged := list(_damaged(manifest.files, sizes)):
-        yield f"{len(damaged)} data files are gone or not as they were written, such as {damaged[0]}"
+        yield f"{len(damaged)} data files are gone or not as they were written{EXAMPLE}{damaged[0]}"
 
 
 def _unfinished(manifest: Manifest) -> Iterator[str]:

@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 

@@ -62,7 +62,7 @@ def _freshness(tables: Tables, about: About, summary: Summary) -> Section:
         ("stage", about.stage or "not named"),
         ("made", f"{instant_text(about.made)} UTC"),
         ("of what had arrived by", f"{instant_text(about.now)} UTC"),
-        ("newest hour with anything", about.newest or "none"),
+        ("newest hour with anything", about.newest or "none in two days"),
         ("hours sealed", f"{summary.hours - summary.incomplete - summary.open} of {summary.hours}"),
         ("reconciled", "no" if summary.wrong is None else "yes"),
     ]

@@ -77,7 +77,7 @@ def _groups(tables: Tables, about: About) -> Iterator[Group]:
             title=f"{count:,} {WRONG[kind]}: {network}",
             meaning=MEANING[kind],
             when=when(_of(tables["differences"], difference, network)),
-            replay=about.replay(difference=difference) if kind in REPAIRABLE and complete else None,
+            replay=about.replay(difference=difference, network=network) if kind in REPAIRABLE and complete else None,
             explain=about.explain(found[0]["receipt"]) if found else None,
             examples=[_example(row) for row in found],
         )

@@ -8,7 +8,7 @@ from itertools import groupby
 from pydantic import ValidationError
 
 from clarion.settings import PREFIX, Settings
-from pipeline.completeness import IncompleteHour, incomplete_hours
+from pipeline.completeness import EXAMPLE, IncompleteHour, incomplete_hours
 from pipeline.lake import EventLake
 from pipeline.period import HOUR_MS, hour_runs
 from pipeline.reconcile import Findings, reconcile
@@ -70,9 +70,10 @@ def _found(what: str, some: int | Sequence[object]) -> str:
 def name_incomplete(lake: EventLake, wanted: argparse.Namespace) -> Sequence[IncompleteHour]:
     """The hours that can't be judged; all are logged."""
     hours = incomplete_hours(lake.view, wanted.period, wanted.now, provisional=wanted.provisional)
-    for reason, some in groupby(hours, lambda each: each.reason):
-        for run in hour_runs(each.hour for each in some):
-            log(f"incomplete: {run}: {reason}")
+    for _, same in groupby(hours, lambda each: each.reason.partition(EXAMPLE)[0]):
+        reasons = dict(same)
+        for run in hour_runs(reasons):
+            log(f"incomplete: {run}: {reasons[run.partition(' ')[0]]}")
     return hours
 
 

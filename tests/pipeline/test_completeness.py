@@ -117,7 +117,7 @@ def lose_all(root: Path) -> None:
 
 
 FLAWS: dict[Callable[[Path], None], str] = {
-    remove_hour: "1 files have arrived, and none is compacted",
+    remove_hour: "files have arrived, and none is compacted",
     remove_raw: "1 of the 1 files that it was made of are gone",
     remove_data: "1 data files are gone or not as they were written",
     cut_data: "1 data files are gone or not as they were written",
@@ -188,7 +188,7 @@ def test_lines_of_days_before_that_nobody_has_compacted_or_can_read_may_say_what
     unreadable = DataFile("unreadable/none", 3, 0, "")
     change(lake, unread, kinds={UNREADABLE: (unreadable,)})
     assert reasons(lake) == {
-        early: f"1 files are not compacted, and may say what was in force, such as {RAW_FILE.format(*early.split('/'))}",
+        early: f"files are not compacted, and may say what was in force, such as {RAW_FILE.format(*early.split('/'))}",
         unread: "3 lines can't be read, and may say what was in force",
     }
 

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,14 +52,14 @@ def test_a_file_that_is_gone_is_named_in_one_line(spark: SparkSession, tmp_path:
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), pa.ArrowInvalid("no Parquet")])
 def test_what_a_task_of_python_can_not_do_is_its_last_line(spark: SparkSession, error: Exception) -> None:
-    def fail(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def fail(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise error
 
     assert reason(raised_by(spark.range(1).mapInArrow(fail, "id long"))) == str(error)
 
 
 def test_a_fault_of_ours_is_no_reason_and_keeps_its_trace(spark: SparkSession) -> None:
-    def fail(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def fail(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise KeyError("column")
 
     fault = raised_by(spark.range(1).mapInArrow(fail, "id long"))
@@ -102,14 +102,13 @@ def test_a_damaged_manifest_ends_a_job_before_spark_is_started(
     manifest.write_text("{")
     period = ["--from", "2026-11-20", "--to", "2026-11-21"]
     assert cli.main(["reconcile", "--lake", lake.root, *period]) == 4
-    assert capsys.readouterr().err.splitlines()[-1].startswith(
-        "» reconcile can't go on: manifests/day=2026-11-20/hour=10.json can't be read: "
-    )
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("» reconcile can't go on: manifests/day=2026-11-20/hour=10.json can't be read: ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_job_with_one_line_though_spark_is_only_starting(day: EventLake, number: int) -> None:
-    words = ["reconcile", "--lake", day.root, "--from", "2026-09-21", "--to", "2026-09-22"]
+def test_a_signal_ends_a_job_with_one_line_though_spark_is_only_starting(tmp_path: Path, number: int) -> None:
+    words = ["reconcile", "--lake", str(tmp_path), "--from", "2026-09-21", "--to", "2026-09-22"]
     with subprocess.Popen(
         [sys.executable, "-m", "pipeline", *words], stderr=subprocess.PIPE, start_new_session=True, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 - no threads yet

@@ -214,7 +214,7 @@ def test_an_hour_with_rules_that_was_never_compacted_is_named_where_it_makes_wha
     assert strict(lake) == 1
     said = capsys.readouterr()
     assert json.loads(said.out)["unexpected"] == 1
-    assert f"incomplete: {hour_path(START - 5 * HOUR_MS)}: 1 files are not compacted" in said.err
+    assert f"incomplete: {hour_path(START - 5 * HOUR_MS)}: files are not compacted" in said.err
     assert "all of this is provisional" in said.err
     compact(lake, Period(START - DAY_MS, START + DAY_MS), START + DAY_MS)
     assert strict(lake) == 0

@@ -15,6 +15,7 @@ from clarion.channels import CHANNELS
 from clarion.networks.xmtp.topics import group_topic
 from pipeline import arguments
 from pipeline.charts import ChartSeries, bars, lines, number
+from pipeline.findings import REPAIRABLE
 from pipeline.page import page
 from pipeline.period import DAY_MS, Period, instant_text
 from pipeline.sections import COLOURS, sender_name
@@ -135,6 +136,13 @@ def test_a_lake_on_s3_is_repaired_by_the_function_that_the_docs_define() -> None
         f"{command} --dry-run {command} Each of the 24 hours of arrival is sealed, and reconcile found no other"
         in text_of(rendered(reports.outage()))
     )
+
+
+def test_what_one_network_has_lost_is_sent_again_alone() -> None:
+    text = text_of(rendered(reports.outage()))
+    commands = re.findall(r"--difference (\w+) --network (\w+)", text)
+    lost = {(row["difference"], row["network"]) for row in reports.outage()["differences"]}
+    assert set(commands) == {each for each in lost if each[0] in REPAIRABLE} != set()
 
 
 def test_each_step_of_an_example_is_a_command_away() -> None:
