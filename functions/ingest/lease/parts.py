@@ -59,9 +59,9 @@ class PartLeases:
         return acquired
 
     async def release(self, name: str) -> None:
-        """Let another have it."""
-        self._mine.discard(name)
+        """Let another have it. Where that fails, it stays this task's."""
         await asyncio.to_thread(self._save, name, FREE, PartLease.holder == self._leases.me)
+        self._mine.discard(name)
 
     async def hold(self, name: str) -> bool:
         """Whether it is this task's just now."""

@@ -26,6 +26,7 @@ from ingest.faults import traces
 from ingest.lease.parts import PartLeases
 from ingest.settings import RENEWALS, IngestSettings
 from ingest.sources import SourceSpec
+from ingest.sources.following import run_together
 from ingest.sources.simplex.bucket import FollowedBucket
 from ingest.sources.simplex.connector import Connector
 from ingest.sources.simplex.handshake import client_context
@@ -95,14 +96,14 @@ class SmpServers:
         try:
             self._context = self._make_context(await self._key())
             self._downstream.progress.replayed()
-            await asyncio.gather(
+            await run_together(
                 self._divide_forever(),
                 self._news.follow(),
                 self._news.forget_ended_forever(),
                 self._context.places.make_way_forever(),
             )
         finally:
-            await asyncio.gather(*map(self._hand_over, tuple(self._following)))
+            await asyncio.gather(*map(self._hand_over, self._following.keys() | self.leases.mine))
             self._context = None
 
     async def _key(self) -> OpenKey:
@@ -129,11 +130,18 @@ class SmpServers:
         for name in self._following.keys() - self.leases.mine:
             await self._stop(name)
         await asyncio.gather(*map(self._hand_over, self.leases.surplus()))
-        await asyncio.gather(*map(self._acquire, self.leases.due()))
+        # One that is followed still, and was another's meanwhile, is stopped first.
+        await asyncio.gather(*(self._acquire(name) for name in self.leases.due() if name not in self._following))
+        for name in self.leases.mine - self._following.keys() - set(self.leases.surplus()):
+            self._follow_bucket(name)
 
     async def _acquire(self, name: str) -> None:
-        if not await self.leases.acquire(name):
-            return
+        try:
+            await self.leases.acquire(name)
+        except AWS_ERRORS as error:
+            log.warning("bucket not acquired", extra={"error": describe(error)})
+
+    def _follow_bucket(self, name: str) -> None:
         assert self._context is not None  # noqa: S101 - `follow` has made it
         number = bucket_number(name)
         bucket = FollowedBucket(number, self._context, lambda: self.leases.hold(name), self._news.read_all_next)
@@ -150,11 +158,13 @@ class SmpServers:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _stop(self, name: str) -> None:
-        """All that its servers have sent is taken in."""
+        """All that its servers have sent is taken in. If that is cancelled, whoever calls it again waits for it."""
         self._buckets.pop(bucket_number(name), None)
-        if following := self._following.pop(name, None):
-            following.cancel()
+        if following := self._following.get(name):
+            if not following.cancelling():
+                following.cancel()
             await asyncio.wait([following])
+            del self._following[name]
 
     async def _hand_over(self, name: str) -> None:
         await self._stop(name)
