@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Mapping
 
+import boto3
 import pytest
 
 from clarion.clock import now_ms
+from clarion.metrics import Metric
 from clarion.networks.simplex.queues import BUCKETS, ENDED, FollowedQueue
 from clarion.tables import PartLease
 from ingest.lease.parts import FREE
@@ -158,6 +160,47 @@ async def test_a_queue_that_was_given_up_is_dropped_and_its_server_left_with_the
         row.bucket, row.changed_at = ENDED, now_ms()
         row.save()
         await smp.until(lambda: not smp.clients)
+
+
+async def test_a_queue_that_is_subscribed_to_again_is_not_dropped_for_having_been_given_up_before(
+    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an index shows it that is behind."""
+    notifier_id, key = smp.add_queue()
+    ended = (bytes(add_row(smp, notifier_id, key).queue_key), now_ms())
+    reads = 0
+
+    def read_what_was_ended(_since: int) -> list[tuple[bytes, int]]:
+        nonlocal reads
+        reads += 1
+        return [ended]
+
+    await asyncio.sleep(0.01)
+    add_row(smp, notifier_id, key)
+    monkeypatch.setattr("ingest.sources.simplex.news.read_ended", read_what_was_ended)
+    async with running(smp_settings()):
+        await becomes(smp, notifier_id, "ACTIVE")
+        seen = reads
+        while reads < seen + 3:
+            await asyncio.sleep(0.02)
+        assert smp.clients, "it has no other queue there"
+
+
+@pytest.mark.parametrize("attribute", ["notifier_key", "queue", "status"])
+async def test_a_row_that_lacks_an_attribute_costs_its_own_queue_alone_and_is_counted(
+    attribute: str, smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings
+) -> None:
+    spoiled, honest = add_queue(smp), add_queue(smp)
+    row = FollowedQueue.get(key_of_row(smp, spoiled))
+    boto3.client("dynamodb").update_item(
+        TableName=FollowedQueue.Meta.table_name,
+        Key={"queue_key": {"B": bytes(row.queue_key)}},
+        UpdateExpression="REMOVE #attribute",
+        ExpressionAttributeNames={"#attribute": attribute},
+    )
+    async with running(smp_settings()) as task:
+        await becomes(smp, honest, "ACTIVE")
+        assert task.counts[Metric.INTERNAL_ERRORS] > 0
 
 
 async def test_a_key_that_cant_be_opened_costs_its_own_queue_alone(

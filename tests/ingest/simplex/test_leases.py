@@ -12,6 +12,7 @@ from pynamodb.expressions.condition import Condition
 
 from clarion.networks.simplex.queues import BUCKETS, NEWS
 from clarion.tables import PartLease
+from ingest.counts import Counts
 from ingest.lease.parts import FREE, PartLeases
 from ingest.sources.simplex.bucket import FollowedBucket
 from ingest.sources.simplex.queues import WatchedQueue
@@ -109,29 +110,30 @@ async def test_after_a_bug_all_is_followed_again(
     monkeypatch.setattr("ingest.sources.FAILED_SECONDS", 1.0)
     fails = False
 
-    async def read_or_fail(bucket: int, since: int = 0) -> AsyncIterator[WatchedQueue]:
+    async def read_or_fail(bucket: int, counts: Counts, since: int = 0) -> AsyncIterator[WatchedQueue]:
         nonlocal fails
         if bucket == NEWS and fails:
             fails = False
             raise ZeroDivisionError
-        async for queue in read_rows(bucket, since):
+        async for queue in read_rows(bucket, counts, since):
             yield queue
 
     monkeypatch.setattr("ingest.sources.simplex.news.read_rows", read_or_fail)
     queue = add_queue(smp)
-    async with running(smp_settings()):
+    async with running(smp_settings()) as task:
         await smp.subscribes(queue)
         smp.subscribed.clear()
         fails = True
         await smp.subscribes(queue)
         await forwards(received, smp.notify(queue))
+        await hold_all(task)
     assert {row.holder for row in PartLease.scan() if row.holder is not None} == {FREE}
 
 
 class SlowBucket:
     """Takes a moment to take in what its servers have sent."""
 
-    left: ClassVar = Counter[str]()
+    counted: ClassVar = Counter[str]()
     servers = ()
     fresh, without_room = True, 0
 
@@ -139,22 +141,24 @@ class SlowBucket:
         self._number = number
 
     async def follow(self) -> None:
+        SlowBucket.counted["followed"] += 1
         try:
             await asyncio.Event().wait()
         finally:
-            SlowBucket.left["began"] += 1
+            SlowBucket.counted["leaving"] += 1
             await asyncio.sleep(0.5)
-            SlowBucket.left["done"] += 1
+            SlowBucket.counted["left"] += 1
 
 
 async def test_a_task_that_ends_waits_for_buckets_that_it_is_handing_over(
     running: Run, smp_settings: MakeSmpSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SlowBucket.left.clear()
+    SlowBucket.counted.clear()
     monkeypatch.setattr("ingest.sources.simplex.source.FollowedBucket", SlowBucket)
-    async with running(smp_settings()) as task:
-        await hold_all(task)
-        monkeypatch.setattr(PartLeases, "surplus", lambda leases: iter(leases.mine))
-        while not SlowBucket.left["began"]:
+    async with running(smp_settings()):
+        while SlowBucket.counted["followed"] < BUCKETS:
             await asyncio.sleep(0.01)
-    assert SlowBucket.left == {"began": BUCKETS, "done": BUCKETS}
+        monkeypatch.setattr(PartLeases, "surplus", lambda leases: iter(leases.mine))
+        while not SlowBucket.counted["leaving"]:
+            await asyncio.sleep(0.01)
+    assert SlowBucket.counted == dict.fromkeys(("followed", "leaving", "left"), BUCKETS)

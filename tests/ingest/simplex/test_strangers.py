@@ -112,13 +112,19 @@ async def test_who_adds_and_removes_a_queue_again_and_again_has_us_connect_once(
     assert smp.connections == 1
 
 
+@pytest.mark.parametrize("reading_seconds", [0.2, 3600.0])
 async def test_queues_beyond_the_room_are_counted_and_followed_when_there_is_room(
-    smp: SmpTestServer, running: Run, smp_settings: MakeSmpSettings, monkeypatch: pytest.MonkeyPatch
+    reading_seconds: float,
+    smp: SmpTestServer,
+    running: Run,
+    smp_settings: MakeSmpSettings,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Whether they are read again, or are news still."""
     room = Room(SERVER_BYTES + 3 * QUEUE_BYTES)
     monkeypatch.setattr("ingest.sources.simplex.source.Room", lambda: room)
-    monkeypatch.setattr("ingest.sources.simplex.bucket.SECOND_READING_SECONDS", 0.2)
-    monkeypatch.setattr("ingest.sources.simplex.bucket.READING_SECONDS", 0.2)
+    monkeypatch.setattr("ingest.sources.simplex.bucket.SECOND_READING_SECONDS", reading_seconds)
+    monkeypatch.setattr("ingest.sources.simplex.bucket.READING_SECONDS", reading_seconds)
     queues = [add_queue(smp) for _ in range(5)]
     async with running(smp_settings()) as task:
         await gauge_becomes(task, Metric.SMP_QUEUES_BEYOND, 2)

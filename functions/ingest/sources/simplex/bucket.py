@@ -88,13 +88,16 @@ class FollowedBucket:
         if queue.status not in FOLLOWED or (known and known.changed_at >= queue.changed_at):
             return
         if server := self._server_of(queue):
+            self._without_room.discard(queue.key)
             self._queues[queue.key] = queue
             server.add(queue)
 
-    def forget(self, key: bytes) -> None:
-        """A queue was given up."""
+    def forget(self, key: bytes, changed_at: int) -> None:
+        """A queue was given up then, unless it has been subscribed to since."""
         self._without_room.discard(key)
-        if queue := self._queues.pop(key, None):
+        queue = self._queues.get(key)
+        if queue and queue.changed_at <= changed_at:
+            del self._queues[key]
             self._context.room.give_back(QUEUE_BYTES)
             if server := self._servers.get(queue.server.encoded):
                 server.queues.drop(queue)
@@ -111,7 +114,7 @@ class FollowedBucket:
             began, found = now_ms(), set[bytes]()
             self._without_room.clear()
             try:
-                async for queue in read_rows(self._bucket):
+                async for queue in read_rows(self._bucket, self._context.counts):
                     if queue.status in FOLLOWED:
                         found.add(queue.key)
                         self.take(queue)
@@ -121,7 +124,7 @@ class FollowedBucket:
                 return False
             for queue in tuple(self._queues.values()):
                 if queue.key not in found and _is_in_its_bucket(queue, began):
-                    self.forget(queue.key)
+                    self.forget(queue.key, queue.changed_at)
             self.fresh = True
             self._on_read()
             return True

@@ -11,6 +11,7 @@ from typing import Never
 from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS, describe
 from clarion.networks.simplex.queues import NEWS
+from ingest.counts import Counts
 from ingest.sources.simplex.queues import WatchedQueue
 from ingest.sources.simplex.rows import read_ended, read_rows
 
@@ -26,8 +27,11 @@ log = logging.getLogger(__name__)
 
 
 class QueueNews:
-    def __init__(self, take: Callable[[WatchedQueue], None], forget: Callable[[bytes], None]) -> None:
-        """`forget` is called with the key of each that was given up."""
+    def __init__(
+        self, counts: Counts, take: Callable[[WatchedQueue], None], forget: Callable[[bytes, int], None]
+    ) -> None:
+        """`forget` is called with the key of each that was given up, and with when."""
+        self._counts = counts
         self._take = take
         self._forget = forget
         self._reads_all = True
@@ -56,14 +60,14 @@ class QueueNews:
                 log.warning("ended queues not read", extra={"error": describe(error)})
             else:
                 self._ended_since = began - _ENDED_OVERLAP_MS
-                for key in ended:
-                    self._forget(key)
+                for key, ended_at in ended:
+                    self._forget(key, ended_at)
             await asyncio.sleep(ENDED_POLL_SECONDS)
 
     async def _read(self) -> None:
         since, self._reads_all = 0 if self._reads_all else self._latest - OVERLAP_MS, False
         try:
-            async for queue in read_rows(NEWS, since):
+            async for queue in read_rows(NEWS, self._counts, since):
                 self._latest = max(self._latest, min(queue.changed_at, now_ms()))
                 self._take(queue)
         except AWS_ERRORS as error:

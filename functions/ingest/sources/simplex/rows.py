@@ -6,8 +6,10 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from itertools import batched
 
+from clarion.metrics import Metric
 from clarion.networks.simplex.encoding import MalformedSimplex
 from clarion.networks.simplex.queues import ENDED, FollowedQueue, queue_of, queues_since
+from ingest.counts import Counts
 from ingest.sources.simplex.queues import WatchedQueue
 
 _PAGE = 500
@@ -15,18 +17,20 @@ _PAGE = 500
 log = logging.getLogger(__name__)
 
 
-async def read_rows(bucket: int, since: int = 0) -> AsyncIterator[WatchedQueue]:
-    """Those that changed then or later, the earliest first. Raise `AWS_ERRORS`."""
+async def read_rows(bucket: int, counts: Counts, since: int = 0) -> AsyncIterator[WatchedQueue]:
+    """Those that changed then or later, the earliest first. What nobody can follow is counted. Raise `AWS_ERRORS`."""
     pages = batched(queues_since(bucket, since), _PAGE, strict=False)
     while page := await asyncio.to_thread(_read_page, pages):
         for row in page:
             if row:
                 yield row
+            else:
+                counts[Metric.INTERNAL_ERRORS] += 1
 
 
-def read_ended(since: int) -> list[bytes]:
-    """The keys of those that were given up then or later. Blocks; raises `AWS_ERRORS`."""
-    return [bytes(row.queue_key) for row in queues_since(ENDED, since)]
+def read_ended(since: int) -> list[tuple[bytes, int]]:
+    """The keys of those that were given up then or later, each with when. Blocks; raises `AWS_ERRORS`."""
+    return [(bytes(row.queue_key), int(row.changed_at)) for row in queues_since(ENDED, since)]
 
 
 def _read_page(pages: "Iterator[tuple[FollowedQueue, ...]]") -> list[WatchedQueue | None]:
@@ -35,12 +39,16 @@ def _read_page(pages: "Iterator[tuple[FollowedQueue, ...]]") -> list[WatchedQueu
 
 
 def watched(row: FollowedQueue) -> WatchedQueue | None:
-    """None, which is logged, for one that nobody can follow."""
+    """None, which is logged, for one that nobody can follow: its queue can't be read, or an attribute is missing."""
     try:
-        queue = queue_of(bytes(row.queue))
-    except MalformedSimplex:
+        return _watched(row)
+    except (MalformedSimplex, TypeError):
         log.warning("queue not readable", extra={"queue_key": bytes(row.queue_key).hex()})
         return None
+
+
+def _watched(row: FollowedQueue) -> WatchedQueue:
+    queue = queue_of(bytes(row.queue))
     return WatchedQueue(
         key=bytes(row.queue_key),
         server=queue.server,

@@ -71,7 +71,7 @@ class SmpServers:
         self._context: ServerContext | None = None
         self._buckets: dict[int, FollowedBucket] = {}
         self._following: dict[str, asyncio.Task[None]] = {}
-        self._news = QueueNews(self._take, self._forget)
+        self._news = QueueNews(downstream.counts, self._take, self._forget)
 
     @property
     def connected(self) -> bool:
@@ -177,9 +177,9 @@ class SmpServers:
         if bucket := self._buckets.get(bucket_of(queue.server)):
             bucket.take(queue)
 
-    def _forget(self, key: bytes) -> None:
+    def _forget(self, key: bytes, ended_at: int) -> None:
         for bucket in self._buckets.values():
-            bucket.forget(key)
+            bucket.forget(key, ended_at)
 
 
 def bucket_number(name: str) -> int:
