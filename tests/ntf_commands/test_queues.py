@@ -247,6 +247,16 @@ def test_a_stranger_is_refused_after_one_read_whether_there_is_a_subscription_or
         assert (bill.reads, bill.writes) == (1, 0)
 
 
+@pytest.mark.parametrize("token_id", [b"", b"no id", bytes(25)], ids=["empty", "short", "long"])
+def test_a_subscription_for_what_is_no_token_s_id_is_refused_without_a_read(stage: Stage, token_id: bytes) -> None:
+    """DynamoDB takes no empty key: anybody could have commands counted as failed."""
+    agent = stage.agent().activate()
+    agent.token_id = token_id
+    with meter.running() as bill:
+        assert agent.subscribe(1) == AUTH
+    assert bill.reads == 0
+
+
 def test_whoever_meets_another_change_of_the_token_s_tries_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = stage.agent().activate()
     others = iter([2, 3])

@@ -25,7 +25,7 @@ from clarion.networks.simplex.ntf import NtfRequest
 from clarion.networks.simplex.ntf_commands import DeviceToken, NtfProvider, NtfRefusal
 from clarion.networks.simplex.queues import FollowedQueue
 from clarion.networks.simplex.settings import SimplexOptions
-from clarion.networks.simplex.storage_key import StorageKey
+from clarion.networks.simplex.storage_key import ID_BYTES, StorageKey
 from clarion.networks.simplex.tokens import StoredToken, TokenSecrets
 from clarion.newest import NewestRow
 from clarion.rows import plain
@@ -77,7 +77,8 @@ class NtfStore:
 
     def authorized_token(self, token_id: bytes, request: NtfRequest) -> StoredToken:
         """The owner's, as it is now. Raises `NtfRefusal`, in a time that doesn't say whether there is such a token."""
-        row = self.find_token(token_id.hex())
+        # DynamoDB takes no empty key.
+        row = self.find_token(token_id.hex()) if len(token_id) == ID_BYTES else None
         return authorized(None if row is None or row.alias_of else row, request)
 
     def find_queue(self, key: bytes) -> FollowedQueue | None:
