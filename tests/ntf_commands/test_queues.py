@@ -2,6 +2,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from pynamodb.connection import Connection
+from pynamodb.exceptions import GetError
 from pynamodb.transactions import TransactWrite
 
 from clarion.networks.simplex import bounds
@@ -9,7 +10,7 @@ from clarion.networks.simplex.queues import NEWS, FollowedQueue, bucket_of, queu
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.networks.simplex.tokens import StoredToken
 from clarion.tables import Subscription, transact
-from ntf.commands import subscription
+from ntf.commands import room, subscription
 from ntf.commands.store import NtfStore
 from tests.match.meter import meter
 from tests.simplex import NOW, Stage, notifier_key, queue
@@ -192,6 +193,26 @@ def test_a_token_that_is_full_is_looked_through_once_an_hour(stage: Stage, monke
     stage.clock.advance(bounds.SEARCH_SECONDS)
     assert agent.subscribe(10).startswith(b"IDSUB")
     assert first.reads >= 10
+
+
+def test_a_search_that_aws_has_cut_off_is_repeated_after_a_minute(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "QUEUES_OF_TOKEN", 1)
+    agent = stage.agent().activate()
+    agent.subscribe(1)
+    end_all(stage, "DELETED")
+
+    def refuse(_token: StoredToken) -> list[FollowedQueue]:
+        raise GetError("throttled")
+
+    monkeypatch.setattr(room, "_rows_of", refuse)
+    assert agent.subscribe(2) == b"ERR STORE unavailable"
+    monkeypatch.undo()
+    monkeypatch.setattr(subscription, "QUEUES_OF_TOKEN", 1)
+    assert agent.subscribe(2) == QUOTA
+    stage.clock.advance(60)
+    assert agent.subscribe(2).startswith(b"IDSUB")
 
 
 def test_commands_that_race_pass_no_bound_of_a_token(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ from clarion.networks.simplex.bounds import INVALID_SECONDS, UNVERIFIED_SECONDS
 from clarion.networks.simplex.commands import TokenDeleted, TokenReplaced
 from clarion.networks.simplex.rules import key_of, queue_key
 from clarion.networks.simplex.tokens import StoredToken
-from clarion.tables import transact
-from ntf.commands import subscription
+from clarion.tables import Subscription, find_subscription, transact
+from ntf.commands import subscription, token
 from simplex.token_queues import ContendedError
 from tests.ntf_commands.test_tokens import OTHER_DEVICE, died
 from tests.simplex import NOW, Agent, Stage, queue
@@ -173,6 +173,39 @@ def test_who_has_proven_a_device_ends_the_token_that_waits_for_its_code_there(st
     later.activate()
     assert later.subscribe(1).startswith(b"IDSUB")
     assert (owners(stage), agent.status()) == ([later.token_id.hex()], AUTH)
+
+
+def test_a_token_that_is_verified_at_that_moment_is_not_ended(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = following(stage)
+    agent.replace(OTHER_DEVICE)
+    code = agent.pushed_code()
+    later = stage.agent(b"later", OTHER_DEVICE).activate()
+    meanwhile = iter([lambda: agent.verify(code)])
+
+    def find_after_verification(subscription_id: str) -> Subscription | None:
+        for verify in meanwhile:
+            verify()
+        return find_subscription(subscription_id)
+
+    monkeypatch.setattr(token, "find_subscription", find_after_verification)
+    assert later.subscribe(1) == AUTH
+    assert (agent.status(), owners(stage)) == (b"TKN ACTIVE", [agent.token_id.hex()])
+
+
+def test_a_token_that_is_replaced_while_it_is_deleted_leaves_no_alias(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = stage.agent().activate()
+    meanwhile = iter([OTHER_DEVICE])
+
+    def find_after_replacement(subscription_id: str) -> Subscription | None:
+        for device in meanwhile:
+            agent.replace(device)
+        return find_subscription(subscription_id)
+
+    monkeypatch.setattr(token, "find_subscription", find_after_replacement)
+    assert agent.ask(b"TDEL", agent.token_id) == b"OK"
+    assert list(StoredToken.scan()) == []
 
 
 def test_but_who_waits_for_a_code_itself_ends_nobody(stage: Stage) -> None:

@@ -1,10 +1,13 @@
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nacl.public import PrivateKey
+from pynamodb.connection import Connection
+from pynamodb.transactions import TransactWrite
 
 from clarion.decisions import Purpose, PushDecision, SubscriptionStatus
 from clarion.metrics import Metric, dimensions
@@ -14,13 +17,13 @@ from clarion.networks.simplex.commands import CodeDelivered, TokenDied, of_outco
 from clarion.networks.simplex.storage_key import StorageKey, UnopenableError
 from clarion.networks.simplex.tokens import StoredToken
 from clarion.settings import EMULATED_STAGE
-from clarion.tables import Subscription, Token, WakeUp
-from ntf.commands import verification
+from clarion.tables import Subscription, Token, WakeUp, transact
+from ntf.commands import token, verification
 from ntf.commands.replies import NtfCommands
 from ntf.commands.store import NtfStore
 from tests.simplex import DEVICE, NOW, Agent, Stage
 
-AUTH, QUOTA, PROHIBITED = b"ERR AUTH", b"ERR QUOTA", b"ERR CMD PROHIBITED"
+AUTH, QUOTA, PROHIBITED, STORE = b"ERR AUTH", b"ERR QUOTA", b"ERR CMD PROHIBITED", b"ERR STORE unavailable"
 OTHER_DEVICE = b"cd" * 32
 
 
@@ -254,6 +257,28 @@ def test_a_verification_that_ends_late_leaves_the_mark_of_a_later_one(stage: Sta
     early.status, early.follow_up = "ACTIVE", True
     verification.follow_up(store, early)
     assert stage.token(agent).follow_up
+
+
+@pytest.mark.parametrize(("changes", "answer", "left"), [(1, b"OK", AUTH), (100, STORE, b"TKN ACTIVE")])
+def test_who_proves_a_device_ends_another_token_of_it_that_changes_meanwhile_or_has_to_ask_again(
+    changes: int, answer: bytes, left: bytes, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = stage.agent().activate(), stage.agent(b"second")
+    second.register()
+    code = second.pushed_code()
+    number = 0
+
+    def transact_after_a_change(connection: Connection, write: Callable[[TransactWrite], None]) -> bool:
+        nonlocal number
+        number += 1
+        if number <= changes:
+            stage.subscription(first).update([Subscription.revision.add(1)])
+        return transact(connection, write)
+
+    monkeypatch.setattr(token, "transact", transact_after_a_change)
+    assert (second.verify(code), first.status()) == (answer, left)
+    monkeypatch.undo()
+    assert (second.verify(code), first.status(), stage.token(second).follow_up) == (b"OK", AUTH, False)
 
 
 def test_nothing_is_left_of_a_deleted_token(stage: Stage) -> None:

@@ -17,6 +17,8 @@ from ntf.commands.store import NtfStore
 
 _MOST_AT_ONCE = 49
 """Queues that one transaction gives up: it takes 100 items, two of each queue and the subscription."""
+_UNENDED_SECONDS = 60
+"""After which a search that AWS has cut off may be repeated."""
 
 
 def make_room(store: NtfStore, token: StoredToken, give_up: Callable[[Sequence[FollowedQueue]], bool]) -> bool:
@@ -24,7 +26,8 @@ def make_room(store: NtfStore, token: StoredToken, give_up: Callable[[Sequence[F
 
     `give_up` is false if one of the rows has changed meanwhile: all are read again.
     """
-    if not _begins(token, store.clock()):
+    now = store.clock()
+    if not _begins(token, now):
         return False
     for _ in range(WRITE_ATTEMPTS):
         rows = _rows_of(token)
@@ -32,7 +35,7 @@ def make_room(store: NtfStore, token: StoredToken, give_up: Callable[[Sequence[F
         if all(give_up(several) for several in batched(ended, _MOST_AT_ONCE, strict=False)):
             break
     servers = {server_name(queue_of(bytes(row.queue)).server) for row in rows if row.status in KEPT}
-    changes = actions_of(StoredToken, {"servers": servers or None})
+    changes = actions_of(StoredToken, {"servers": servers or None, "searched_at": now})
     # Where another command has added a server meanwhile, the queues that have been given up make room all the same.
     return update_if(token, *changes, condition=StoredToken.servers == token.servers) or bool(ended)
 
@@ -45,9 +48,10 @@ def _rows_of(token: StoredToken) -> list[FollowedQueue]:
 
 
 def _begins(token: StoredToken, now: int) -> bool:
-    """Unless its queues were searched lately."""
+    """Unless its queues were searched lately. A search that doesn't end counts for a minute only."""
     latest = now - SEARCH_SECONDS * 1000
     if token.searched_at > latest:
         return False
     is_due = StoredToken.searched_at.does_not_exist() | (StoredToken.searched_at <= latest)
-    return update_if(token, StoredToken.searched_at.set(now), condition=is_as_read(token) & is_due)
+    begun = StoredToken.searched_at.set(latest + _UNENDED_SECONDS * 1000)
+    return update_if(token, begun, condition=is_as_read(token) & is_due)

@@ -184,7 +184,9 @@ def _given_up(store: NtfStore, token: StoredToken, queues: Sequence[FollowedQueu
 
     def write(transaction: TransactWrite) -> None:
         for queue in queues:
-            transaction.update(queue, actions=ending(now), condition=_is_as_read(queue))
+            # By a clock that is behind, its source would take it for subscribed to again.
+            ended_at = max(now, int(queue.changed_at))
+            transaction.update(queue, actions=ending(ended_at), condition=_is_as_read(queue))
         if changed:
             _change_rules(transaction, changed, now)
 

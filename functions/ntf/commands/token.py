@@ -14,7 +14,7 @@ from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import OK, NtfRequest, token_status
 from clarion.networks.simplex.ntf_commands import NtfProvider, NtfRefusal, ScheduleWakeUps
 from clarion.networks.simplex.statuses import TokenStatus
-from clarion.networks.simplex.tokens import StoredToken, delete_alias
+from clarion.networks.simplex.tokens import StoredToken, delete_alias, is_as_read
 from clarion.subscription_events import SubscriptionChanged
 from clarion.tables import find_subscription, transact, unchanged
 from clarion.tokens import free_token
@@ -51,20 +51,19 @@ def schedule(store: NtfStore, request: NtfRequest, command: ScheduleWakeUps) -> 
 
 
 def delete(store: NtfStore, request: NtfRequest) -> bytes:
-    row = store.authorized_token(request.transmission.entity_id, request)
     for _ in range(WRITE_ATTEMPTS):
-        if delete_token(store, row):
+        if delete_token(store, store.authorized_token(request.transmission.entity_id, request)):
             return OK
     raise NtfRefusal(ErrorType.STORE)
 
 
 def delete_token(store: NtfStore, row: StoredToken) -> bool:
-    """False if its subscription has changed meanwhile."""
+    """False if it, or its subscription, has changed meanwhile."""
     store.send_command(TokenDeleted(token_id=row.token_id), COMMAND_DELAY_SECONDS)
     subscription = find_subscription(row.subscription_id)
 
     def write(transaction: TransactWrite) -> None:
-        transaction.delete(StoredToken(row.token_id))
+        transaction.delete(row, condition=is_as_read(row))
         delete_alias(transaction, row)
         if subscription is None:
             return

@@ -16,7 +16,7 @@ from clarion.networks import SIMPLEX
 from clarion.networks.simplex.commands import TokenRevived, token_id_of
 from clarion.networks.simplex.errors import ErrorType
 from clarion.networks.simplex.ntf import OK, NtfRequest
-from clarion.networks.simplex.ntf_commands import NtfRefusal, VerifyToken
+from clarion.networks.simplex.ntf_commands import DeviceToken, NtfRefusal, VerifyToken
 from clarion.networks.simplex.statuses import ALIVE, TokenStatus
 from clarion.networks.simplex.tokens import StoredToken, is_as_read, keep_alias
 from clarion.subscription_events import SubscriptionChanged
@@ -69,7 +69,7 @@ def _activate(store: NtfStore, row: StoredToken) -> bool:
 
 
 def follow_up(store: NtfStore, row: StoredToken) -> None:
-    """A crash on the way leaves the mark, so that it is done again."""
+    """A crash or a refusal on the way leaves the mark, so that it is done again. Raises `NtfRefusal`."""
     subscription = find_subscription(row.subscription_id)
     if subscription is not None and subscription.status == SubscriptionStatus.ACTIVE:
         _delete_others(store, row, subscription)
@@ -80,13 +80,21 @@ def follow_up(store: NtfStore, row: StoredToken) -> None:
 
 
 def _delete_others(store: NtfStore, row: StoredToken, subscription: Subscription) -> None:
-    """Whoever has the code has the device, and so all that is registered for it is its own."""
-    for holder in Token.query(hash_of(subscription)):
-        if not holder.holder.startswith(f"{SIMPLEX}/") or holder.subscription_id == subscription.subscription_id:
-            continue
-        other = store.find_token(token_id_of(bytes(holder.client_id)))
-        if other and is_of_device(other.device_token, row.device_token):
-            delete_token(store, other)
+    """Whoever has the code has the device, and so all that is registered for it is its own. Raises `NtfRefusal`."""
+    for holder in Token.query(hash_of(subscription), consistent_read=True):
+        if holder.holder.startswith(f"{SIMPLEX}/") and holder.subscription_id != subscription.subscription_id:
+            _delete_other(store, token_id_of(bytes(holder.client_id)), row.device_token)
+
+
+def _delete_other(store: NtfStore, token_id: str, device: DeviceToken) -> None:
+    """Unless it is of another device by now. Raises `NtfRefusal`."""
+    for _ in range(WRITE_ATTEMPTS):
+        other = store.find_token(token_id)
+        if other is None or other.alias_of or not is_of_device(other.device_token, device):
+            return
+        if delete_token(store, other):
+            return
+    raise NtfRefusal(ErrorType.STORE)
 
 
 def _push_missed(store: NtfStore, subscription: Subscription) -> None:
