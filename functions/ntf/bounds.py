@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address, ip_network
-from operator import itemgetter
 
 from ntf.pace import Pace
 from ntf.settings import NtfBounds
@@ -98,18 +97,20 @@ class FairPlaces:
         finally:
             self._free(end)
 
-    def has_room_for(self, peer: Peer) -> bool:
-        return len(self) < self.most or self.make_room_for(peer)
+    def would_give_way(self, peer: Peer) -> bool:
+        """Whether another address has more of them than `peer` would have with one more."""
+        return bool(self._taken) and self.of(self._greediest) > self.of(peer) + 1
 
-    def make_room_for(self, peer: Peer) -> bool:
-        """Whether somebody else was ended for it."""
-        greedy, count = max(self._of_peers.items(), key=itemgetter(1), default=(peer, 0))
-        if count <= self.of(peer) + 1:
-            return False
-        end = next(end for end, one in self._taken.items() if one is greedy)
+    def end_oldest(self) -> None:
+        """Of whoever has most."""
+        greediest = self._greediest
+        end = next(end for end, peer in self._taken.items() if peer is greediest)
         self._free(end)
         end()
-        return True
+
+    @property
+    def _greediest(self) -> Peer:
+        return max(self._of_peers, key=self.of)
 
     def _free(self, end: Callable[[], None]) -> None:
         """Unless it was given away before."""
@@ -143,16 +144,24 @@ class Peers:
         bounds, peer = self.bounds, self._peer(_customer(address))
         if peer.connections >= bounds.connections_per_peer or self.handshakes.of(peer) >= bounds.handshakes_per_peer:
             raise TooManyError
-        if not peer.connecting.take(now) or not self.handshakes.has_room_for(peer):
+        if not peer.connecting.take(now):
             raise TooManyError
-        if self.connections >= bounds.connections and not self.sessions.make_room_for(peer):
-            raise TooManyError
+        self._make_room_for(peer)
         self.connections += 1
         try:
             with peer.connection():
                 yield peer
         finally:
             self.connections -= 1
+
+    def _make_room_for(self, peer: Peer) -> None:
+        """Raises `TooManyError`: then nobody was ended for it."""
+        taken = (self.handshakes, len(self.handshakes)), (self.sessions, self.connections)
+        full = [places for places, count in taken if count >= places.most]
+        if not all(places.would_give_way(peer) for places in full):
+            raise TooManyError
+        for places in full:
+            places.end_oldest()
 
     def _peer(self, address: str) -> Peer:
         if address not in self._peers:

@@ -38,7 +38,7 @@ class NtfServer:
 
     @property
     def takes_connections(self) -> bool:
-        return self._accepting is not None and not self._ending
+        return self._accepting is not None and not self._accepting.done() and not self._ending
 
     async def listen(self, host: str, port: int) -> int:
         """The port."""

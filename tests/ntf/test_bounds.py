@@ -107,6 +107,17 @@ def test_a_handshake_gives_its_place_only_to_an_address_that_has_fewer() -> None
     assert (len(peers.handshakes), peers.connections) == (0, 0)
 
 
+def test_nobody_is_ended_for_one_that_is_refused_all_the_same() -> None:
+    peers, ended = Peers(NtfBounds(handshakes=2, connections=2)), list[str]()
+    with ExitStack() as stack:
+        for name in ("first", "second"):
+            peer = stack.enter_context(peers.connection("192.0.2.1", 0.0))
+            stack.enter_context(peers.handshakes.place(peer, lambda name=name: ended.append(name)))  # type: ignore[misc] # a str
+        with pytest.raises(TooManyError), peers.connection("192.0.2.2", 0.0):
+            pass
+        assert ended == []
+
+
 async def test_idle_sessions_of_a_few_addresses_keep_nobody_else_out(serve: Serve, connect: Connect) -> None:
     running = await serve(connections=2)
     idle, kept = await connect(running.port), await connect(running.port)

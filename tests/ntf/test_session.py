@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 
+async def test_a_task_that_accepts_nothing_any_more_says_so(serve: Serve) -> None:
+    server = (await serve()).task.server
+    assert server.takes_connections
+    assert server._accepting
+    server._accepting.cancel()
+    await asyncio.wait([server._accepting])
+    assert not server.takes_connections
+
+
 async def test_the_hello_names_the_session_of_tls_the_identity_of_the_address_and_a_key_that_the_leaf_has_signed(
     serve: Serve, connect: Connect, identity: ServerIdentity
 ) -> None:

@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from errno import EAFNOSUPPORT
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,39 @@ async def test_a_server_whose_name_is_not_resolved_any_more_waits_among_the_unpr
         await asyncio.sleep(0.01)
     assert (before, server.known) == (True, True)
     await server.leave(following)
+
+
+async def test_an_address_of_another_server_hides_no_other_address(
+    smp: SmpTestServer, more_smp: list[SmpTestServer]
+) -> None:
+    stranger = more_smp[0]
+    there = await asyncio.start_server(stranger._serve, "127.0.0.2", smp.port, ssl=stranger.chain.context)
+    async with there, connected(address_of(smp, "127.0.0.2", "127.0.0.1")):
+        assert (stranger.connections, smp.connections) == (1, 1)
+
+
+class WithoutIpv6:
+    """The module `socket`, on a machine that has none."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(socket, name)
+
+    @staticmethod
+    def socket(family: int, kind: int) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(EAFNOSUPPORT, "address family not supported")
+        return socket.socket(family, kind)
+
+
+async def test_an_address_for_which_there_is_no_socket_is_a_loss_and_the_next_one_is_tried(
+    smp: SmpTestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connector, "socket", WithoutIpv6())
+    async with connected(address_of(smp, "[::1]", "127.0.0.1")):
+        assert smp.connections == 1
+    with pytest.raises(SourceLost):
+        async with connected(address_of(smp, "[::1]")):
+            pass
 
 
 async def test_an_address_where_nobody_answers_is_a_loss(smp: SmpTestServer) -> None:

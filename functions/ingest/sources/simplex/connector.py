@@ -18,7 +18,7 @@ from ssl import SSLContext
 from clarion.networks.simplex.addresses import SmpServer
 from clarion.public_addresses import is_public
 from clarion.tls_stream import TlsStream
-from ingest.sources import SourceLost
+from ingest.sources import SourceFault, SourceLost
 from ingest.sources.simplex.handshake import SmpConnection, greet
 
 SMP_PORT = 5223
@@ -66,11 +66,9 @@ class Connector:
         """`proven`: whether it has accepted a subscription lately. Raise `SourceFault`."""
         addresses = await self._addresses(self._proven if proven else self._unproven, server)
         for address in addresses[:-1]:
-            try:
-                return await self._connect(server, address)
-            except SourceLost:
-                continue
-        return await self._connect(server, addresses[-1])
+            with suppress(SourceFault):
+                return await self._try(server, address)
+        return await self._try(server, addresses[-1])
 
     async def _addresses(self, lane: Lane, server: SmpServer) -> Sequence[str]:
         """At least one."""
@@ -90,17 +88,20 @@ class Connector:
     def _is_admitted(self, address: str) -> bool:
         return self._loopback and ip_address(address).is_loopback
 
+    async def _try(self, server: SmpServer, address: str) -> SmpConnection:
+        try:
+            return await self._connect(server, address)
+        except OSError as error:
+            raise SourceLost(type(error).__name__) from None
+
     async def _connect(self, server: SmpServer, address: str) -> SmpConnection:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         opened = socket.socket(family, socket.SOCK_STREAM)
-        opened.setblocking(False)
         try:
+            opened.setblocking(False)
             async with asyncio.timeout(CONNECTING_SECONDS):
                 await asyncio.get_running_loop().sock_connect(opened, (address, port_of(server)))
                 return await greet(TlsStream(opened, self._context), server)
-        except OSError as error:
-            opened.close()
-            raise SourceLost(type(error).__name__) from None
         except BaseException:
             opened.close()
             raise
