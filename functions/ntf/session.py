@@ -4,8 +4,9 @@
                                                   ▲                 │
                                                   └─────────────────┘
 
-So no more waits for an agent than the answers to one of its blocks. Both the hellos and each block wait for a turn of the
-agent's address, and each block before that for one of the connection's among those of its address.
+So no more is kept for an agent than the answers to one of its blocks. The handshake waits for a turn of the agent's
+address among all addresses. A block waits for its connection's pace, then for the connection's turn among those of its
+address, and then for a turn of the address.
 """
 
 import asyncio

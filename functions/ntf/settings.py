@@ -11,54 +11,54 @@ DEFAULT_PORT, DEFAULT_HEALTH_PORT = 8974, 8975
 
 
 class NtfBounds(BaseModel):
-    """How much of a task is given to whom; a peer is a network address."""
+    """What a task, a peer and a connection may have at most. A peer is a network address."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     connections: PositiveInt = 2_500
-    """Of the task."""
+    """Of a task, at once."""
     handshakes: PositiveInt = 500
-    """Of these, before the agent's hello."""
+    """Connections of a task whose agent has not sent its hello yet."""
     connections_per_peer: PositiveInt = 100
     handshakes_per_peer: PositiveInt = 30
     connections_per_second: PositiveFloat = 2.0
-    """New ones of a peer, after `connections_per_peer` at once."""
+    """New connections of a peer; `connections_per_peer` may come at once."""
     commands_per_second: PositiveFloat = 20.0
-    """Of a connection, after a `burst`. Whatever else a block holds counts as well."""
+    """Of a connection; a `burst` may come at once. What can't be read as a command counts, too."""
     burst: PositiveInt = 160
     """Agents check 150 subscriptions at once, in blocks of four."""
     peer_commands_per_second: PositiveFloat = 100.0
-    """Of all connections of a peer, after a `peer_burst`. Phones of one carrier, which share it evenly."""
+    """Of all connections of a peer, which share them evenly; a `peer_burst` may come at once."""
     peer_burst: PositiveInt = 1_000
     wait_seconds: PositiveFloat = 30.0
-    """That a connection waits for its own pace at most, and for its turn among its peer's: then it is closed."""
+    """How long a block may wait for its connection's pace, and then for its turn among its peer's. If longer, it is closed."""
     registrations_per_hour: PositiveFloat = 120.0
-    """Of tokens, TNEW and TRPL, by a peer, after `registrations_at_once`: each costs rows and a push."""
+    """TNEW and TRPL of a peer; `registrations_at_once` may come at once. Each costs rows and a push."""
     registrations_at_once: PositiveInt = 50
     task_registrations_per_hour: PositiveFloat = 7_200.0
-    """Of all peers, after `task_registrations_at_once`: Apple slows down whoever pushes to many tokens that are made up."""
+    """Of all peers; `task_registrations_at_once` may come at once. Apple slows down whoever pushes to many made-up tokens."""
     task_registrations_at_once: PositiveInt = 1_000
     task_commands_per_second: PositiveFloat = 800.0
-    """Of the task, after a `task_burst`. Peers share it evenly once it is busy."""
+    """Of a task; a `task_burst` may come at once. Peers share them evenly when the task is busy."""
     task_burst: PositiveInt = 100
     blocks_at_once: PositiveInt = 16
-    """That are being answered by the task."""
+    """How many blocks a task answers at the same time."""
     handshake_commands: PositiveInt = 4
-    """As many does a handshake count for."""
+    """How many commands a handshake counts as."""
     threads: PositiveInt = 32
-    """That wait for AWS."""
+    """Threads that execute commands, and wait for AWS."""
     handshake_seconds: PositiveFloat = 15.0
     """For TLS and both hellos."""
     idle_seconds: PositiveFloat = 300.0
-    """Until a whole block is there; less than the balancer's 350, so that an agent sees the end."""
+    """How long a block may take to arrive; less than the balancer's 350, so that the agent sees the connection end."""
     keepalive_seconds: PositiveInt = 120
     """After which TCP asks an agent that is quiet whether it is there."""
     write_seconds: PositiveFloat = 20.0
-    """For an agent to take the answers to one block."""
+    """How long an agent may take to read the answers to one block."""
     last_seconds: PositiveFloat = 1.0
-    """In which blocks are still answered once the task has to end."""
+    """How long blocks are still read once a session has to end."""
     drain_seconds: PositiveFloat = 20.0
-    """For all answers then."""
+    """How long a task that has to end waits for its sessions."""
 
 
 class NtfSettings(NtfCommandSettings):

@@ -10,7 +10,7 @@ Without the code the token gets no other push; an agent that is told nothing reg
 from collections.abc import Mapping
 from hmac import compare_digest
 from secrets import token_bytes
-from typing import Any, NamedTuple
+from typing import Any
 
 from nacl.public import PrivateKey
 from pynamodb.transactions import TransactWrite
@@ -43,13 +43,6 @@ from ntf.commands.codes import CODE_BYTES, Changes, alias_for, wait_for_code
 from ntf.commands.store import NtfStore
 
 
-class Reached(NamedTuple):
-    """A device's token, and the `address` that the kernel has of it."""
-
-    token: DeviceToken
-    address: str
-
-
 def register(store: NtfStore, request: NtfRequest, command: RegisterToken) -> bytes:
     if not request.is_authorized_by(public_key(command.owner_key)):
         raise NtfRefusal(ErrorType.AUTH)
@@ -59,7 +52,7 @@ def register(store: NtfStore, request: NtfRequest, command: RegisterToken) -> by
     derived = token_id(store.key, command.token, command.owner_key)
     for _ in range(WRITE_ATTEMPTS):
         found = _find(store, command.token, derived)
-        reply = _repeat(store, command, found) if found else _add(store, command, derived, address)
+        reply = _repeat(store, command, found) if found else _add(store, command, derived)
         if reply is not None:
             return reply
     raise NtfRefusal(ErrorType.STORE)
@@ -73,7 +66,7 @@ def replace(store: NtfStore, request: NtfRequest, command: ReplaceToken) -> byte
         raise NtfRefusal(ErrorType.CMD_PROHIBITED)
     require_code(store, request, address)
     for _ in range(WRITE_ATTEMPTS):
-        if _replaced(store, row, command.token, address):
+        if _replaced(store, row, command.token):
             return OK
         row = store.authorized_token(request.transmission.entity_id, request)
     raise NtfRefusal(ErrorType.STORE)
@@ -113,7 +106,7 @@ def _find(store: NtfStore, token: DeviceToken, derived: str) -> StoredToken | No
     return row if row and not row.alias_of and row.device_token == token else None
 
 
-def _add(store: NtfStore, command: RegisterToken, derived: str, address: str) -> bytes | None:
+def _add(store: NtfStore, command: RegisterToken, derived: str) -> bytes | None:
     """None if somebody else has written the row."""
     ours, now = PrivateKey.generate(), store.clock()
     try:
@@ -121,7 +114,7 @@ def _add(store: NtfStore, command: RegisterToken, derived: str, address: str) ->
     except MalformedSimplex:
         raise NtfRefusal(ErrorType.CRYPTO) from None
     row = _row(store, command, derived, secrets, now)
-    subscription = _subscription(store, row, address, secrets)
+    subscription = _subscription(store, row, secrets)
     pushed = command.token.provider is not NtfProvider.NONE
 
     def write(transaction: TransactWrite) -> None:
@@ -150,7 +143,7 @@ def _row(store: NtfStore, command: RegisterToken, derived: str, secrets: TokenSe
     )
 
 
-def _subscription(store: NtfStore, row: StoredToken, address: str, secrets: TokenSecrets) -> Subscription:
+def _subscription(store: NtfStore, row: StoredToken, secrets: TokenSecrets) -> Subscription:
     """It begins after all generations of an earlier one of the same id: their rules may be there still."""
     now = int(row.registered_at)
     return Subscription(
@@ -165,16 +158,16 @@ def _subscription(store: NtfStore, row: StoredToken, address: str, secrets: Toke
         began_at=now,
         updated_at=now,
         ttl=row.ttl,
-        **_destination(store, Reached(row.device_token, address), row.subscription_id, secrets, now),
+        **_destination(store, row.device_token, row.subscription_id, secrets, now),
     )
 
 
-def _destination(store: NtfStore, reached: Reached, of: str, secrets: TokenSecrets, now: int) -> Mapping[str, Any]:
+def _destination(store: NtfStore, token: DeviceToken, of: str, secrets: TokenSecrets, now: int) -> Mapping[str, Any]:
     """What of the subscription `of` says where it is pushed to, and how."""
     return {
-        "token": reached.address,
+        "token": address_of(store, token),
         "app": store.options.app,
-        "environment": store.environment_of(reached.token).value,
+        "environment": store.environment_of(token).value,
         "network_data": sealed_for_dispatch(store.key, of, secrets.agreed, secrets.code),
         "created_at": now,
     }
@@ -197,24 +190,19 @@ def _repeat(store: NtfStore, command: RegisterToken, row: StoredToken) -> bytes 
         if subscription is None:
             return None
         died = row.status not in ALIVE or subscription.status == SubscriptionStatus.INVALID
-        if died and not _pending_again(store, row, subscription):
+        if died and wait_for_code(store, row, subscription, Changes()) is None:
             return None
         store.push_code(subscription)
     return token_registered(row.id, ours.public_key)
 
 
-def _pending_again(store: NtfStore, row: StoredToken, before: Subscription) -> bool:
-    """Of a dead token. False if somebody else has changed one of the rows meanwhile."""
-    return wait_for_code(store, row, before, Changes()) is not None
-
-
-def _replaced(store: NtfStore, row: StoredToken, token: DeviceToken, address: str) -> bool:
+def _replaced(store: NtfStore, row: StoredToken, token: DeviceToken) -> bool:
     """False if somebody else has changed one of the rows meanwhile."""
     before = find_subscription(row.subscription_id)
     if before is None:
         return False
     secrets = store.opened(row)._replace(code=token_bytes(CODE_BYTES))
-    where = _destination(store, Reached(token, address), row.subscription_id, secrets, store.clock())
+    where = _destination(store, token, row.subscription_id, secrets, store.clock())
     sealed = store.key.seal(secrets.packed, row.id)
     alias = alias_for(store, row, token)
     changes = {"provider": token.provider.value, "token": token.token, "secrets": sealed, "alias": alias}

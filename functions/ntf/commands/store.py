@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 CODE_SECONDS = 86_400
-"""How long a push with a code is worth sending. The code itself is good as long as its token waits for it."""
+"""How long a push with a code is worth delivering. The code itself is good until the token is replaced or forgotten."""
 NEWEST_PUSH_SECONDS = 86_400
 """How long a push of what came meanwhile is worth sending."""
 _ENVIRONMENTS = {NtfProvider.APNS_SANDBOX: Environment.SANDBOX}

@@ -7,8 +7,8 @@ A queue has one subscription, of whoever was first with the notifier's key. Whil
 but have no rules: these come back when it is verified again. Another token takes a queue over
 
     if the one that has it is gone;
-    if that one is dead, by the same notifier's key;
-    if that one waits for the code of the device that the other has proven to have: this one is deleted first.
+    if that one is dead, and the notifier's key is the same;
+    if that one is not active, and is of the device that the other is active for: then that one is deleted first.
 """
 
 from collections.abc import Callable, Sequence
@@ -129,7 +129,7 @@ class _Place(NamedTuple):
 
 
 def _taken_over(store: NtfStore, found: FollowedQueue, token: StoredToken, command: SubscribeQueue) -> bool:
-    """From another token. Whoever reads one must not find it changed until the queue is this one's."""
+    """From another token. False if one of the rows, that token's among them, has changed since it was read."""
     other = store.find_token(found.token_id)
     if other is None or other.alias_of:
         store.send_command(TokenDeleted(token_id=found.token_id), 0)
@@ -146,7 +146,7 @@ def _taken_over(store: NtfStore, found: FollowedQueue, token: StoredToken, comma
 
 
 def _is_of_proven_device(other: StoredToken, token: StoredToken) -> bool:
-    """Whether `other` was replaced by the token that `token` is verified for: its own code went there as well."""
+    """Whether `other` is not active, and of the device that `token` is active for: the code of `other` is pushed there, too."""
     if token.status != TokenStatus.ACTIVE or other.status == TokenStatus.ACTIVE:
         return False
     return is_of_device(other.device_token, token.device_token)

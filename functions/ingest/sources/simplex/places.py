@@ -4,9 +4,9 @@
         ▲                   │
         └─ a minute is over ┘
 
-What nobody answers at, or where nothing is accepted, takes turns of its own and no place of a proven server's. Most of
-these have theirs by how many tokens have queues there: for one with more, the one with fewest makes way. Some are for
-those that have waited longest, which have them for `STAY_SECONDS` at least, so that each is reached at times.
+Servers that don't answer, or accept nothing, take turns in places of their own, apart from those of the proven servers.
+Most of the proven servers' places go to those where most tokens have queues: the one with fewest makes way for one with
+more. The others go to those that have waited longest, for `STAY_SECONDS` at least, so that each is reached at times.
 """
 
 import asyncio

@@ -63,8 +63,8 @@ log = logging.getLogger(__name__)
 class ServerContext:
     """What the followed servers of one task share.
 
-    `take` hands envelopes on; who is `reading` reads many rows, who is `writing` writes one. These are few: they have
-    threads of those that messages are sent on, and when a table hangs, messages must not wait for it.
+    `take` hands envelopes on. `reading` and `writing` bound how many read the rows of a bucket, or write a row, at once:
+    they use the threads that messages are sent on, some of which must be left when a table hangs.
     """
 
     connector: Connector

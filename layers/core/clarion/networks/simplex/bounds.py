@@ -5,7 +5,7 @@ QUEUES_OF_TOKEN = 1_000
 SERVERS_OF_TOKEN = 50
 """An agent's queues lie on servers of its own choice, of which it has some twenty. Each server is a connection of ours."""
 SEARCH_SECONDS = 3_600
-"""So seldom at most is a token that has all of these looked through for what has ended: that reads all of its rows."""
+"""Between two searches for ended queues of a token that has as many as it may: each search reads all of its rows."""
 CODES_OF_DEVICE_AND_PEER = 12
 """In an hour, from one network address to one device token: anybody may name it, and each code wakes its app."""
 CODES_OF_DEVICE = 120
