@@ -15,7 +15,8 @@ from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import quantiles
-from typing import TYPE_CHECKING, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NamedTuple, cast
 from urllib.request import Request, urlopen
 
 import boto3
@@ -38,6 +39,8 @@ from tests.match.scene import credentials, received
 
 if TYPE_CHECKING:
     from threading import Event
+
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 DUE = 50_000
 TURNS = 3
@@ -129,6 +132,11 @@ def settings_of_dispatch(folder: Path, port: str) -> Mapping[str, str]:
     return {f"CLARION_{name.upper()}": value for name, value in settings.items()}
 
 
+IN_TIME = cast(
+    "LambdaContext", SimpleNamespace(get_remaining_time_in_millis=lambda: PROD.dispatch.size.timeout_s * 1000)
+)
+
+
 def dispatch_until(sent: "Event") -> None:
     """Work as one Lambda does, until all are sent and none is left."""
     sqs, url = boto3.client("sqs"), f"{os.environ['AWS_ENDPOINT_URL']}/apns-held"
@@ -139,7 +147,7 @@ def dispatch_until(sent: "Event") -> None:
         if messages:
             records = [received(one["MessageId"], one["Body"]) for one in messages]
             with redirect_stdout(StringIO()):
-                dispatch.handler({"Records": records}, None)
+                dispatch.handler({"Records": records}, IN_TIME)
         elif over:
             return
         else:
