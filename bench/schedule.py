@@ -25,14 +25,13 @@ from bench import dispatch as push_bench
 from bench.figures import Figure, report
 from bench.senders.task import TOPIC
 from bench.wake_ups import stand_in
-from clarion import tables
+from clarion import aws, tables
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.wake_ups import due_slots
 from dispatch import handler as dispatch
 from infra.environments import PROD
 from local import keys, tls
-from schedule.handler import CONFIG
 from schedule.periods import periods_in_use
 from schedule.waking import THREADS, WakeUpReport, WakeUps
 from tests.match.scene import credentials, received
@@ -100,8 +99,7 @@ def lateness(due: int, folder: Path) -> float:
 def deployed(due: int, folder: Path) -> Iterator[WakeUps]:
     with stand_in(due, folder) as url, ThreadPoolExecutor(THREADS) as executor:
         os.environ["AWS_ENDPOINT_URL"] = url
-        tables.bind("")
-        sqs = boto3.client("sqs", config=CONFIG)
+        sqs = aws.sqs(tables.bind("").session, pool=THREADS)
         yield WakeUps(sqs=sqs, held_queues={Channel.APNS: f"{url}/apns-held"}, executor=executor)
 
 
