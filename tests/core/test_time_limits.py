@@ -3,8 +3,11 @@
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+
+from clarion import aws, tables
 
 FUNCTIONS = Path(__file__).parents[2] / "functions"
 LIMITS = {"connect_timeout", "read_timeout"}
@@ -52,3 +55,12 @@ def test_no_function_waits_for_aws_without_a_limit() -> None:
     modules = sorted(FUNCTIONS.rglob("*.py"))
     found = {str(path.relative_to(FUNCTIONS)): list(without_limit(path.read_text())) for path in modules}
     assert {name: calls for name, calls in found.items() if calls} == {}
+
+
+def test_what_clarion_makes_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    session = aws.new_session()
+    made = (aws.sqs(session), aws.firehose(session), aws.secrets(session), aws.s3(session), tables.bind("").client)
+    for client in made:
+        config = cast("Any", client).meta.config
+        assert config.retries["total_max_attempts"] * max(config.connect_timeout, config.read_timeout) <= 6
