@@ -15,7 +15,8 @@ from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import quantiles
-from typing import TYPE_CHECKING, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NamedTuple, cast
 from urllib.request import Request, urlopen
 
 import boto3
@@ -24,20 +25,21 @@ from bench import dispatch as push_bench
 from bench.figures import Figure, report
 from bench.senders.task import TOPIC
 from bench.wake_ups import stand_in
-from clarion import tables
+from clarion import aws, tables
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.wake_ups import due_slots
 from dispatch import handler as dispatch
 from infra.environments import PROD
 from local import keys, tls
-from schedule.handler import CONFIG
 from schedule.periods import periods_in_use
 from schedule.waking import THREADS, WakeUpReport, WakeUps
 from tests.match.scene import credentials, received
 
 if TYPE_CHECKING:
     from threading import Event
+
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 DUE = 50_000
 TURNS = 3
@@ -97,8 +99,7 @@ def lateness(due: int, folder: Path) -> float:
 def deployed(due: int, folder: Path) -> Iterator[WakeUps]:
     with stand_in(due, folder) as url, ThreadPoolExecutor(THREADS) as executor:
         os.environ["AWS_ENDPOINT_URL"] = url
-        tables.bind("")
-        sqs = boto3.client("sqs", config=CONFIG)
+        sqs = aws.sqs(tables.bind("").session, pool=THREADS)
         yield WakeUps(sqs=sqs, held_queues={Channel.APNS: f"{url}/apns-held"}, executor=executor)
 
 
@@ -129,6 +130,11 @@ def settings_of_dispatch(folder: Path, port: str) -> Mapping[str, str]:
     return {f"CLARION_{name.upper()}": value for name, value in settings.items()}
 
 
+IN_TIME = cast(
+    "LambdaContext", SimpleNamespace(get_remaining_time_in_millis=lambda: PROD.dispatch.size.timeout_s * 1000)
+)
+
+
 def dispatch_until(sent: "Event") -> None:
     """Work as one Lambda does, until all are sent and none is left."""
     sqs, url = boto3.client("sqs"), f"{os.environ['AWS_ENDPOINT_URL']}/apns-held"
@@ -139,7 +145,7 @@ def dispatch_until(sent: "Event") -> None:
         if messages:
             records = [received(one["MessageId"], one["Body"]) for one in messages]
             with redirect_stdout(StringIO()):
-                dispatch.handler({"Records": records}, None)
+                dispatch.handler({"Records": records}, IN_TIME)
         elif over:
             return
         else:

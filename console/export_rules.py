@@ -47,7 +47,7 @@ class Line(Report):
 
 def export(here: Deployment, client: bytes | None) -> None:
     """To standard output, in no particular order but a subscription's rules together."""
-    tables.bind(here.prefix, pool=READERS)
+    tables.bind(here.prefix, pool=READERS, seconds=None)
     subscriptions, rules = 0, 0
     found = _of_client(client) if client else Subscription.scan(attributes_to_get=READ)
     with progress("reading subscriptions") as shown, ThreadPoolExecutor(READERS) as readers:

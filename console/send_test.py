@@ -110,7 +110,7 @@ def send_test(here: Deployment, device: TestDevice, wait: int, poll: float, *, y
         raise Trouble(f"{device.channel} is muted: `clarion unmute {device.channel}` first")
     rings = "; the phone will ring" if device.channel is Channel.VOIP else ""
     confirm(f"Push a test to this device by {device.channel} of {here}, {device}{rings}?", yes=yes)
-    tables.bind(here.prefix)
+    tables.bind(here.prefix, seconds=None)
     now = datetime.now(UTC)
     with progress("sending") as shown, _subscribed(device, now) as subscription_id:
         message = _message(device, subscription_id, now, wait)

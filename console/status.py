@@ -177,7 +177,7 @@ def look(here: Deployment, minutes: int) -> Status:
 
 
 def status_of(here: Deployment, minutes: int, clients: Clients) -> Status:
-    tables.bind(here.prefix)
+    tables.bind(here.prefix, seconds=None)
     measures = measure(clients.cloudwatch, here, minutes)
     fed_functions = fed(clients.lambda_)
     return Status(

@@ -141,6 +141,8 @@ def _on_queues(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
         of_this = partial(of_queue, f"{environment.prefix}{queue}")
         yield AlarmSpec("queue-old", of_this("ApproximateAgeOfOldestMessage"), seconds, 3, queue)
         if queue in retried:
+            held = of_queue(f"{environment.prefix}{queue}-held", "ApproximateAgeOfOldestMessage")
+            yield AlarmSpec("queue-old", held, environment.thresholds.held_age_s, 3, f"{queue}-held")
             yield AlarmSpec("queue-in-flight", of_this("ApproximateNumberOfMessagesNotVisible"), in_flight, 3, queue)
     for queue in (*ages, "late-events"):
         dead = of_queue(f"{environment.prefix}{queue}-dead", "ApproximateNumberOfMessagesVisible")

@@ -114,7 +114,8 @@ class Pipeline(Config):
 class Thresholds(Config):
     """Where alarms go off. Counts are over five minutes if not said otherwise.
 
-    `call_age_s` holds for each queue that calls go through. `in_flight` counts the messages of one queue, of which SQS
+    `call_age_s` holds for each queue that calls go through. What is held is sent anew after each delay, of a quarter of an
+    hour at most, and `held_age_s` counts from then. `in_flight` counts the messages of one queue, of which SQS
     allows 120,000: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
     `above_ledger` is how many times as much as docs/cost.md says a push may cost.
     """
@@ -124,6 +125,7 @@ class Thresholds(Config):
     envelope_age_s: Annotated[int, Field(ge=1)] = 60
     push_age_s: Annotated[int, Field(ge=1)] = 300
     call_age_s: Annotated[int, Field(ge=1)] = 30
+    held_age_s: Annotated[int, Field(ge=1)] = 1_800
     command_age_s: Annotated[int, Field(ge=1)] = 300
     cleanup_age_s: Annotated[int, Field(ge=1)] = 3_600
     deliveries_age_s: Annotated[int, Field(ge=1)] = 3_600

@@ -42,7 +42,7 @@ _LATE_EVENTS = Consumer(size=Size(memory_mb=512, timeout_s=30), concurrency=2, r
 _SCHEDULE = Size(memory_mb=1_769, timeout_s=300)
 _API = ApiConfig(
     size=Size(memory_mb=1_024, timeout_s=29),
-    authorizer=Size(memory_mb=512, timeout_s=5),
+    authorizer=Size(memory_mb=512, timeout_s=10),
     rate=200,
     burst=400,
     open_rate=50,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
@@ -106,10 +107,21 @@ class ComponentFunction(lambda_.Function):
             recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
             current_version_options=lambda_.VersionOptions(description=_replaceable(foundation.data, settings)),
         )
+        self._keep_runtime()
         self.live = lambda_.Alias(self, "Live", alias_name=LIVE, version=self.current_version)
         accept(self, "L1", "Python 3.13 everywhere: what is tested is what runs; Lambda supports it until June 2029")
         if environment.tracing:
             accept(role, "IAM5[Resource::*]", "X-Ray takes traces for no resource in particular")
+
+    def _keep_runtime(self) -> None:
+        """Leave a version with the runtime that it was published with, until another is.
+
+        By default AWS replaces it, with the SDK that `clarion.aws` reaches into, by no deployment and with no canary. Each
+        version has a mode of its own:
+        https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-lambda-version-runtimepolicy.html
+        """
+        published = cast("lambda_.CfnVersion", self.current_version.node.default_child)
+        published.runtime_policy = lambda_.CfnVersion.RuntimePolicyProperty(update_runtime_on="FunctionUpdate")
 
     @property
     def live_arn(self) -> str:

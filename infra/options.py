@@ -83,7 +83,8 @@ KEY_IN_PATH = re.compile("[A-Za-z0-9]{20}")
 TWO_READERS = 2
 """So many may read the stream as often as ingest does by itself."""
 STREAM_READS_PER_SECOND = 5
-"""Of one shard of the rules' stream, by all tasks together."""
+"""Of one shard of the rules' stream, by all tasks together. Twice as many run during a deployment, and then are refused
+some reads, which they make again."""
 
 
 class Ingest(Config):

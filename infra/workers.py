@@ -66,7 +66,7 @@ class MatchFunction(ComponentFunction):
         self.allow_sending(*(pair.queue for pair in queues.pushes.values()), *followed, source.dead)
         self._allow_reading()
         self.allow_tables("PutItem", foundation.data.tables.push_records)
-        self.allow_tables("BatchGetItem PutItem Query", foundation.data.tables.rate_limits)
+        self.allow_tables("BatchGetItem GetItem PutItem Query", foundation.data.tables.rate_limits)
         if recorded := environment.newest_tables():
             self.allow_tables("GetItem UpdateItem", *(foundation.data.tables.by_name[name] for name in recorded))
         foundation.allow_events(self)

@@ -96,7 +96,7 @@ class DomainChange(Report):
 
 def bind(here: Deployment) -> Connection:
     """The models. Raises `Trouble` if the deployment doesn't serve WalletConnect."""
-    connection = tables.bind(here.prefix, own=MODELS)
+    connection = tables.bind(here.prefix, seconds=None, own=MODELS)
     if not Project.exists():
         raise Trouble(f"{here} does not serve WalletConnect: name it in the environment's `networks`, and deploy")
     return connection

@@ -113,7 +113,7 @@ class RealmChange(Report):
 
 def bind(here: Deployment) -> None:
     """The models. Raises `Trouble` if the deployment doesn't serve Zulip."""
-    tables.bind(here.prefix, own=MODELS)
+    tables.bind(here.prefix, seconds=None, own=MODELS)
     if not Server.exists():
         raise Trouble(f"{here} does not serve Zulip: name it in the environment's `networks`, and deploy")
 

@@ -5,13 +5,13 @@ from typing import Any
 from clarion.cold_start import without_collection
 
 with without_collection():
-    import boto3
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
     from api.authorization import Authorizer
     from api.settings import AuthorizerSettings
+    from clarion import aws
 
-    AUTHORIZER = Authorizer(AuthorizerSettings.from_environment(), boto3.client("secretsmanager"))
+    AUTHORIZER = Authorizer(AuthorizerSettings.from_environment(), aws.secrets(aws.new_session()))
 
 
 def handler(event: dict[str, Any], _: LambdaContext) -> dict[str, Any]:

@@ -14,9 +14,7 @@ from itertools import batched
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-import boto3
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
-from botocore.config import Config
 from pydantic import AwareDatetime, BaseModel
 
 from api import quotas
@@ -25,7 +23,7 @@ from api.problems import ProblemKind
 from api.quotas import Rate
 from api.subscriptions import own
 from api.worker import ApiRequest, current
-from clarion import deliveries
+from clarion import aws, deliveries
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.deliveries import KEPT_HOURS, DeliveryRecord
 from clarion.storage import DELIVERIES_PREFIX
@@ -138,5 +136,4 @@ def _shape(one: DeliveryRecord, network: str) -> DeliveryShape:
 
 @cache
 def _s3() -> "S3Client":
-    in_time = Config(connect_timeout=3, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2})
-    return boto3.client("s3", config=in_time.merge(Config(max_pool_connections=READERS)))
+    return aws.s3(aws.new_session(), pool=READERS)

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Self
 
-import boto3
 from aws_lambda_powertools.metrics import MetricUnit
-from botocore.config import Config
+from botocore.session import Session
 from pynamodb.connection import Connection
 from pynamodb.models import Model
 
 from api.problems import Problem, ProblemKind
 from api.settings import ApiSettings, ClientSettings
+from clarion import aws
 from clarion.cleanup import CleanupQueue
 from clarion.clock import now_ms
-from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+from clarion.event_log import EventLog, EventWriter
 from clarion.metrics import Metric, metrics_of
 from clarion.rulesets import Owner, RuleSets
 from clarion.secrets import OriginSecret, Secret, SharedSecret
@@ -26,13 +26,6 @@ from clarion.tables import bind
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
-
-TABLE_SECONDS = 3
-"""What one request to a table may take; it is tried twice."""
-QUEUE_IN_TIME = Config(
-    connect_timeout=TABLE_SECONDS, read_timeout=TABLE_SECONDS, retries={"mode": "standard", "total_max_attempts": 2}
-)
-"""The same for the queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +96,9 @@ class ClientWorker(EmittingWorker):
     @classmethod
     def serving(cls, settings: ClientSettings, *, kept_beside: type[Model] | None = None) -> Self:
         own_tables = (kept_beside,) if kept_beside else ()
-        connection = bind(settings.table_prefix, seconds=TABLE_SECONDS, own=own_tables)
-        sqs = boto3.client("sqs", config=QUEUE_IN_TIME)
+        connection = bind(settings.table_prefix, own=own_tables)
+        session = connection.session
+        sqs = aws.sqs(session)
         cleanup = CleanupQueue(sqs, settings.cleanup_queue_url)
         return cls(
             settings=settings,
@@ -112,8 +106,8 @@ class ClientWorker(EmittingWorker):
             rule_sets=RuleSets(connection, limit=settings.rules_per_subscription, request_cleanup=cleanup.send_claim),
             cleanup=cleanup,
             sqs=sqs,
-            events=event_log(sqs, settings),
-            origin=origin_of(settings.origin_secret_id),
+            events=event_log(session, sqs, settings),
+            origin=origin_of(session, settings.origin_secret_id),
             kept_beside=kept_beside,
         )
 
@@ -127,7 +121,8 @@ class ApiWorker(ClientWorker):
 
     @classmethod
     def open(cls, settings: ApiSettings) -> Self:
-        return replace(cls.serving(settings), login=_login(settings))
+        worker = cls.serving(settings)
+        return replace(worker, login=_login(worker.connection.session, settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,19 +167,15 @@ def current() -> ApiRequest:
     return _CURRENT.get()
 
 
-def origin_of(secret_id: str | None) -> Secret[OriginSecret] | None:
-    return _secret(secret_id, OriginSecret) if secret_id else None
+def origin_of(session: Session, secret_id: str | None) -> Secret[OriginSecret] | None:
+    return Secret(aws.secrets(session), secret_id, OriginSecret) if secret_id else None
 
 
-def event_log(sqs: "SQSClient", settings: EventSettings) -> EventLog:
-    return EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), sqs, settings))
+def event_log(session: Session, sqs: "SQSClient", settings: EventSettings) -> EventLog:
+    return EventLog(EventWriter(aws.firehose(session), sqs, settings))
 
 
-def _login(settings: ApiSettings) -> Login | None:
+def _login(session: Session, settings: ApiSettings) -> Login | None:
     if settings.login_secret_id is None or settings.login_domain is None:
         return None
-    return Login(settings.login_domain, _secret(settings.login_secret_id, SharedSecret))
-
-
-def _secret[Value: SharedSecret](secret_id: str, model: type[Value]) -> Secret[Value]:
-    return Secret(boto3.client("secretsmanager"), secret_id, model)
+    return Login(settings.login_domain, Secret(aws.secrets(session), settings.login_secret_id, SharedSecret))

@@ -21,7 +21,7 @@ from clarion import aws, tables
 from clarion.cleanup import CleanupQueue, erase_dead
 from clarion.clock import now_ms
 from clarion.endings import end_holders
-from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+from clarion.event_log import EventLog, EventWriter
 from clarion.messages import CleanupMessage, DeadTokenMessage, read_cleanup_request
 from clarion.metrics import Metric, flush, metrics_of
 from clarion.settings import EventSettings
@@ -90,6 +90,6 @@ def _worker() -> CleanupWorker:
     settings = CleanupSettings.from_environment()
     connection = tables.bind(settings.table_prefix)
     sqs = aws.sqs(connection.session)
-    writer = EventWriter(aws.firehose(connection.session, FIREHOSE_IN_TIME), sqs, settings)
+    writer = EventWriter(aws.firehose(connection.session), sqs, settings)
     queue = CleanupQueue(sqs, settings.cleanup_queue_url)
     return CleanupWorker(connection, queue, EventLog(writer), metrics_of(SERVICE, settings.stage))

@@ -12,11 +12,11 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import unquote_plus
 
-import boto3
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from pydantic import ValidationError
 
+from clarion import aws
 from clarion.deliveries import DeliveryRecord, pack
 from clarion.events import NotificationDecided, PushTried
 from clarion.faults import AWS_ERRORS, describe
@@ -94,4 +94,4 @@ def _index_all(files: Iterable[LakeFile]) -> bool:
 
 @cache
 def _s3() -> "S3Client":
-    return boto3.client("s3")
+    return aws.s3(aws.new_session())

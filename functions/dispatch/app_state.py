@@ -1,9 +1,11 @@
 """What one worker knows of an app: whether it can push at all, and whose fault a refusal is.
 
-An app's circuit breaker starts open, and then sends one push as a trial; if the provider accepts our credential, the
-circuit closes, and the rest is sent. It trips when an answer says that no push of the app can succeed. The next trial
+An app's circuit breaker starts open, and then sends one push as a trial; if the provider accepts it, the circuit
+closes, and the rest is sent. It trips when an answer says that no push of the app can succeed. The next trial
 is sent as soon as the key in Secrets Manager is another, and else at growing intervals, since the fault may be fixed at
-the provider. Each worker has breakers of its own, so a provider gets one trial an interval from each.
+the provider. Each worker has breakers of its own, so a provider gets one trial an interval from each. Other
+answers, such as a 503, say nothing of the app: then the rest goes out where no fault is known, and else the next batch
+has a trial, too.
 
 Some refusals are the answer to one bad token, and as well to every token if our configuration is wrong (`TokenOrApp`).
 Clients choose their tokens, so such an answer holds its own push alone, and never trips the breaker. It ends the
@@ -67,13 +69,15 @@ class CircuitBreaker:
         """Trip or reset by the answers of one batch so far; a push that was accepted refutes any fault."""
         accepted = any(isinstance(answer, Delivered) for answer in answers)
         faults = [answer for answer in answers if isinstance(answer, Misconfigured) and answer.whole_app]
-        if faults and not accepted:
+        if accepted:
+            self.reset()
+        elif faults:
             self.trip(faults[-1])
         elif any(answer.status is not None for answer in answers):
-            self.reset()
+            self._trial_at = 0.0
 
     def reset(self) -> None:
-        """The provider accepted our credential."""
+        """The provider accepted a push."""
         self.closed, self.fault, self._interval = True, None, FIRST_TRIAL_SECONDS
 
     def trip(self, fault: Misconfigured) -> None:

@@ -36,7 +36,7 @@ REGISTERED_SINCE_RETRIES = 2
 
 @dataclass(slots=True)
 class Attempt:
-    """`row` is the subscription as it is now; `delay` is in how many seconds the message is tried again, if it is.
+    """`row` is the subscription as it was when it was read; `delay` is in how many seconds the message is tried again, if it is.
 
     It waits in the hot queue, or among the held messages if its app is at fault or it came from there. `newest` is the
     network's row that its body was made of, `secret` the network's, where there are such.

@@ -2,10 +2,12 @@
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
 
 from aws_lambda_powertools import Logger
 from pynamodb.connection import Connection
@@ -40,11 +42,18 @@ from dispatch.attempts import (
     tried,
 )
 from dispatch.bodies import add_bodies, note_sent
-from dispatch.pushes import build, is_networks_own, obstacle
+from dispatch.pushes import SubscriptionGone, build, is_networks_own, obstacle
 from dispatch.queue import Delivery, PushQueue
 
 logger = Logger(service="dispatch")
-WRITERS = 8
+WRITERS = 10
+"""So many requests move a batch of the held queue, a hundred messages."""
+SENDING_SECONDS = 20.0
+"""With less left nothing is sent: a trial and the pushes after it may wait for two answers, and what they met is to be
+written."""
+RESERVE_SECONDS = 12.0
+"""With less left no row is written and no message moved: a request that hangs takes 8 s, the events' own another 4."""
+OUT_OF_TIME = "no time left"
 
 
 @dataclass(slots=True)
@@ -69,9 +78,10 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatcher:
-    """Rows are written by `writers`, several at once; to end a subscription takes some ten milliseconds.
+    """Rows are written by `writers`, `WRITERS` at once; to end a subscription takes some ten milliseconds.
 
-    A message that failed in `max_receives` attempts is a dead letter.
+    A message that failed in `max_receives` attempts is a dead letter. Where AWS hangs, no more begins than `seconds_left`
+    allows: if the invocation were ended, all that it has pushed would be pushed again.
     """
 
     apps: Apps[App]
@@ -87,13 +97,15 @@ class Dispatcher:
     writers: Executor = field(default_factory=lambda: ThreadPoolExecutor(WRITERS))
     max_receives: int | None = None
     states: dict[App, tuple[CircuitBreaker, TokenFaultScore]] = field(default_factory=dict)
+    seconds_left: Callable[[], float] = field(default=lambda: inf, repr=False)
 
     def run(self, deliveries: Sequence[Delivery]) -> BatchReport:
         report = BatchReport()
         attempts = self._attempts(deliveries)
         add_bodies(attempts, self.connection, self.table_prefix)
         self._add_secrets(attempts)
-        self._send(self._sendable(attempts))
+        if self.seconds_left() >= SENDING_SECONDS:
+            self._send(self._sendable(attempts))
         self._note_sent(attempts)
         self._schedule(attempts)
         # Before a subscription ends: when its message comes again, the answer of the provider is known no more.
@@ -107,15 +119,13 @@ class Dispatcher:
         return report
 
     def _attempts(self, deliveries: Sequence[Delivery]) -> list[Attempt]:
-        """Each message with its subscription as it is now, and what stands in its way."""
+        """Each message with its subscription, and what stands in its way."""
         readable = [(delivery, delivery.message) for delivery in deliveries if delivery.message is not None]
-        wanted = {str(message.subscription_id) for _, message in readable}
-        fresh = any(_follows_a_write(message) for _, message in readable)
+        now = self.clock()
         try:
-            rows = {row.subscription_id: row for row in Subscription.batch_get(list(wanted), consistent_read=fresh)}
+            rows = _rows([message for _, message in readable], now)
         except PynamoDBException:
             return [Attempt(delivery, message, None, UNREAD) for delivery, message in readable]
-        now = self.clock()
         attempts = []
         for delivery, message in readable:
             row = rows.get(str(message.subscription_id))
@@ -142,11 +152,16 @@ class Dispatcher:
 
     def _note_one_sent(self, attempt: Attempt) -> None:
         """What can't be noted may be pushed again: better than that this push is, as it would if its message came back."""
+        reason = OUT_OF_TIME
         try:
-            note_sent(attempt, self.connection, self.table_prefix)
+            if self._has_time():
+                note_sent(attempt, self.connection, self.table_prefix)
+                return
         except AWS_ERRORS as error:
-            fields = {"subscription_id": str(attempt.message.subscription_id), "reason": describe(error)}
-            logger.error("not noted as sent", extra=fields)  # noqa: TRY400 - the traceback adds nothing
+            reason = describe(error)
+        logger.error(
+            "not noted as sent", extra={"subscription_id": str(attempt.message.subscription_id), "reason": reason}
+        )
 
     def _sendable(self, attempts: Iterable[Attempt]) -> dict[App, list[Sendable]]:
         by_app: dict[App, list[Sendable]] = defaultdict(list)
@@ -213,7 +228,7 @@ class Dispatcher:
         return [
             unsent
             for name, commands in by_network.items()
-            for unsent in self.queue.send_commands(self.command_queues.get(name), commands)
+            for unsent in self._moved(partial(self.queue.send_commands, self.command_queues.get(name)), commands)
         ]
 
     def _end_subscriptions(self, attempts: Iterable[Attempt]) -> None:
@@ -232,6 +247,10 @@ class Dispatcher:
         gone, row = attempt.verdict, attempt.row
         if row is None or not isinstance(gone, TokenGone):
             return []
+        if not self._has_time():
+            attempt.verdict = RetryLater(status=gone.status, reason=OUT_OF_TIME)
+            self._schedule([attempt])
+            return []
         death = Death(gone.reason, at=self._milliseconds(), since=gone.since, certain=gone.certain)
         try:
             return declare_dead(
@@ -248,11 +267,16 @@ class Dispatcher:
 
     def _record_proofs(self, attempts: Iterable[Attempt]) -> None:
         """What became of the codes' pushes, for the clients that wait for them; what can't be recorded is not."""
-        for attempt in attempts:
-            message = attempt.message
-            if message.purpose is Purpose.VERIFICATION and attempt.row is not None and not is_networks_own(message):
-                with suppress(*AWS_ERRORS):
-                    record_push(attempt.row.subscription_id, message.receipt, attempt.verdict.decision)
+        codes = [one for one in attempts if one.message.purpose is Purpose.VERIFICATION]
+        self._written(
+            self._record_proof, [one for one in codes if one.row is not None and not is_networks_own(one.message)]
+        )
+
+    def _record_proof(self, attempt: Attempt) -> None:
+        message = attempt.message
+        if self._has_time():
+            with suppress(*AWS_ERRORS):
+                record_push(str(message.subscription_id), message.receipt, attempt.verdict.decision)
 
     def _conclude(self, attempts: Iterable[Attempt], report: BatchReport) -> None:
         now = self._milliseconds()
@@ -276,24 +300,57 @@ class Dispatcher:
     def _delay(self, attempts: Iterable[Attempt]) -> list[str]:
         """Returns the ids of messages that stay in the queue they came from."""
         failed = [(attempt, attempt.delay) for attempt in attempts if attempt.delay is not None]
-        unheld = self.queue.hold(
-            [
-                (replace(attempt.delivery, token_faults=attempt.token_faults), delay)
-                for attempt, delay in failed
-                if attempt.held
-            ]
-        )
+        held = [
+            (replace(attempt.delivery, token_faults=attempt.token_faults), delay)
+            for attempt, delay in failed
+            if attempt.held
+        ]
+        unheld = self._moved(self.queue.hold, held)
         retried = [(attempt.delivery, delay) for attempt, delay in failed if not attempt.held]
-        self.queue.retry_later(retried)
+        if self._has_time():
+            self.queue.retry_later(retried)
         return [*unheld, *(delivery.received.message_id for delivery, _ in retried)]
 
     def _dead_letter(self, attempts: Iterable[Attempt], unreadable: Iterable[Delivery]) -> list[str]:
         """Returns the ids of messages that stay in the queue they came from."""
         refused = [(one.delivery, one.verdict.reason) for one in attempts if isinstance(one.verdict, Refused)]
-        return self.queue.dead_letter([*refused, *((delivery, "message unreadable") for delivery in unreadable)])
+        dead = [*refused, *((delivery, "message unreadable") for delivery in unreadable)]
+        return self._moved(self.queue.dead_letter, dead)
+
+    def _moved[T](
+        self, move: Callable[[Sequence[tuple[Delivery, T]]], list[str]], deliveries: Sequence[tuple[Delivery, T]]
+    ) -> list[str]:
+        """Returns the ids of those left behind: all of them if time is up."""
+        return move(deliveries) if self._has_time() else [one.received.message_id for one, _ in deliveries]
+
+    def _has_time(self) -> bool:
+        return self.seconds_left() >= RESERVE_SECONDS
 
     def _milliseconds(self) -> int:
         return int(self.clock() * 1000)
+
+
+def _rows(messages: Sequence[PushMessage], now: float) -> dict[str, Subscription]:
+    """By subscription. What is missing, or would have a push dropped, is read again consistently.
+
+    It may have been written a moment before.
+    """
+    fresh = any(map(_follows_a_write, messages))
+    rows = _read({str(message.subscription_id) for message in messages}, consistently=fresh)
+    if fresh:
+        return rows
+    in_doubt = {
+        name
+        for message in messages
+        if isinstance(obstacle(message, rows.get(name := str(message.subscription_id)), now), SubscriptionGone)
+    }
+    certain = {name: row for name, row in rows.items() if name not in in_doubt}
+    return certain | _read(in_doubt, consistently=True) if in_doubt else rows
+
+
+def _read(subscription_ids: Collection[str], *, consistently: bool) -> dict[str, Subscription]:
+    found = Subscription.batch_get(list(subscription_ids), consistent_read=consistently)
+    return {row.subscription_id: row for row in found}
 
 
 def _follows_a_write(message: PushMessage) -> bool:

@@ -2,22 +2,23 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from clarion.cold_start import without_collection
 
 with without_collection():
     from aws_lambda_powertools import Logger
     from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-    from botocore.config import Config
     from botocore.session import Session
 
     from clarion import aws, tables
     from clarion.channels import CHANNELS, Provider
     from clarion.cleanup import CleanupQueue
     from clarion.decisions import Environment, PushDecision
-    from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+    from clarion.event_log import EventLog, EventWriter
     from clarion.metrics import Metric, decided, flush, metrics_of
     from clarion.providers.apps import Apps, apns_apps, fcm_apps
     from clarion.providers.transport import Transport
@@ -25,21 +26,20 @@ with without_collection():
     from clarion.providers.webpush import WebPushApps
     from clarion.providers.webpush_address import PUSH_SERVICES
     from clarion.secrets import Secret, SharedSecret
-    from dispatch.batch import BatchReport, Dispatcher
+    from dispatch.batch import WRITERS, BatchReport, Dispatcher
     from dispatch.queue import Delivery, PushQueue
     from dispatch.settings import DispatchSettings
 
 if TYPE_CHECKING:
-    from mypy_boto3_secretsmanager import SecretsManagerClient
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 logger = Logger(service="dispatch")
-SECRETS_IN_TIME = Config(connect_timeout=1, read_timeout=2, retries={"mode": "standard", "total_max_attempts": 2})
-"""Seconds. By default the SDK waits for a minute, longer than the Lambda runs, and again after that."""
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, list[dict[str, str]]]:
+def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, list[dict[str, str]]]:
     """Partial failures: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html"""
-    dispatcher, metrics = _worker()
+    worker, metrics = _worker()
+    dispatcher = replace(worker, seconds_left=lambda: context.get_remaining_time_in_millis() / 1000)
     report = dispatcher.run([Delivery.of(record) for record in event["Records"]])
     _record(report, dispatcher.events.flush(), metrics)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in report.unfinished]}
@@ -52,24 +52,25 @@ def _worker() -> tuple[Dispatcher, EphemeralMetrics]:
     connection = tables.bind(settings.table_prefix)
     session = connection.session
     transport = Transport(settings.ca_file)
-    sqs = aws.sqs(session)
+    sqs, writers = aws.sqs(session), ThreadPoolExecutor(WRITERS)
     dispatcher = Dispatcher(
         apps=_apps(settings, transport, session),
         transport=transport,
         connection=connection,
-        queue=PushQueue(sqs, settings.queue_url, settings.dead_letter_url, settings.held_url),
+        queue=PushQueue(sqs, settings.queue_url, settings.dead_letter_url, settings.held_url, writers),
         cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
-        events=EventLog(EventWriter(aws.firehose(session, FIREHOSE_IN_TIME), sqs, settings)),
+        events=EventLog(EventWriter(aws.firehose(session), sqs, settings)),
         command_queues=settings.command_queues,
         payload_secrets=_payload_secrets(settings, session),
         table_prefix=settings.table_prefix,
+        writers=writers,
         max_receives=settings.max_receives,
     )
     return dispatcher, metrics_of("dispatch", settings.stage)
 
 
 def _apps(settings: DispatchSettings, transport: Transport, session: Session) -> Apps[Any]:
-    secrets = cast("SecretsManagerClient", session.create_client("secretsmanager", config=SECRETS_IN_TIME))
+    secrets = aws.secrets(session)
     match CHANNELS[settings.channel].provider:
         case Provider.APNS:
             urls = {Environment.PRODUCTION: settings.apns_url, Environment.SANDBOX: settings.apns_sandbox_url}
@@ -87,7 +88,7 @@ def _apps(settings: DispatchSettings, transport: Transport, session: Session) ->
 def _payload_secrets(settings: DispatchSettings, session: Session) -> Mapping[str, Secret[SharedSecret]]:
     if not settings.payload_secrets:
         return {}
-    secrets = cast("SecretsManagerClient", session.create_client("secretsmanager", config=SECRETS_IN_TIME))
+    secrets = aws.secrets(session)
     return {name: Secret(secrets, secret_id, SharedSecret) for name, secret_id in settings.payload_secrets.items()}
 
 

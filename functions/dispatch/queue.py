@@ -14,6 +14,7 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quota
 """
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -64,19 +65,29 @@ class Delivery:
 
 
 class PushQueue:
-    """`url` is the queue that the messages come from; it has its own way to the dead letters, and so without a URL for it."""
+    """`url` is the queue that the messages come from; it has its own way to the dead letters, and so without a URL for it.
 
-    def __init__(self, sqs: "SQSClient", url: str, dead_letter_url: str | None, held_url: str | None) -> None:
+    Several requests run at once in `executor`.
+    """
+
+    def __init__(
+        self,
+        sqs: "SQSClient",
+        url: str,
+        dead_letter_url: str | None,
+        held_url: str | None,
+        executor: Executor | None = None,
+    ) -> None:
         self._sqs = sqs
+        self._executor = executor
         self._url = url
         self._dead_letter_url = dead_letter_url
         self._held_url = held_url
 
     def retry_later(self, delays: Iterable[tuple[Delivery, float]]) -> None:
         """Hide each message for so many seconds. One that SQS fails to hide comes back after the usual time."""
-        sqs.change_visibility(
-            self._sqs, self._url, [(delivery.received.receipt_handle, seconds) for delivery, seconds in delays]
-        )
+        hidden = [(delivery.received.receipt_handle, seconds) for delivery, seconds in delays]
+        sqs.change_visibility(self._sqs, self._url, hidden, self._executor)
 
     def hold(self, delays: Sequence[tuple[Delivery, float]]) -> list[str]:
         """Move each message to the held queue, delayed by so many seconds; returns the ids of those left behind."""
@@ -102,5 +113,5 @@ class PushQueue:
     def _move(self, url: str | None, deliveries: Sequence[Delivery], messages: Sequence[SqsMessage]) -> list[str]:
         if url is None:
             return [delivery.received.message_id for delivery in deliveries]
-        refusals = sqs.send(self._sqs, url, messages)
+        refusals = sqs.send(self._sqs, url, messages, self._executor)
         return [delivery.received.message_id for delivery, refusal in zip(deliveries, refusals, strict=True) if refusal]

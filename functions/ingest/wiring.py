@@ -18,7 +18,8 @@ from uuid import uuid4
 import boto3
 from botocore.config import Config
 
-from clarion.event_log import FIREHOSE_IN_TIME, EventWriter
+from clarion.aws import FIREHOSE_IN_TIME
+from clarion.event_log import EventWriter
 from clarion.networks import network
 from clarion.networks.needs import Commander
 from clarion.tables import RuleRow, bind, table_name

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import boto3
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from clarion.event_log import FIREHOSE_IN_TIME, EventStream, calls
+from clarion import aws
+from clarion.event_log import EventStream, calls
 from clarion.settings import Settings
 from clarion.sqs import Received
 
@@ -35,6 +35,4 @@ def put(stream: EventStream, received: Sequence[Received]) -> list[Received]:
 
 @cache
 def _stream() -> EventStream:
-    return EventStream(
-        boto3.client("firehose", config=FIREHOSE_IN_TIME), LateEventsSettings.from_environment().events_stream
-    )
+    return EventStream(aws.firehose(aws.new_session()), LateEventsSettings.from_environment().events_stream)

@@ -31,7 +31,7 @@ from clarion.networks import network
 from clarion.tables import pair_scope
 from match.caps import Caps
 from match.claims import Claim, ClaimRequest, Claims
-from match.failures import Unreadable
+from match.failures import Failure
 from match.matching import Match
 from match.windows import Pair, StoredWindow, Windows
 
@@ -120,7 +120,7 @@ class Admission:
         """What `decide` takes together has this in common."""
         return self._pair(notification) or notification.subscription_id
 
-    def look(self, notifications: Mapping[Pair, Sequence[Notification]]) -> dict[Pair, StoredWindow | Unreadable]:
+    def look(self, notifications: Mapping[Pair, Sequence[Notification]]) -> dict[Pair, StoredWindow | Failure]:
         """The windows of up to `BATCH_GET_ITEMS` pairs, by one read."""
         now = self._clock()
         return self._windows.look(

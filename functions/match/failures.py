@@ -25,6 +25,7 @@ class Unreadable(Failure):
 
 
 NO_TIME = Failure("no time left")
+THROTTLED = Failure("left unread by a throttle")
 
 
 class Pool(NamedTuple):

@@ -15,7 +15,7 @@ from clarion.messages import Span
 from clarion.networks import Envelope
 from clarion.rows import DynamoItem, batch_get, query, values_of
 from clarion.tables import WITHOUT_TOKEN, ByKey, RuleRow, Subscription, rule_key, split_rule_key
-from match.failures import Unreadable, bisect_on_failure, read_row
+from match.failures import THROTTLED, Failure, Unreadable, bisect_on_failure, read_row
 from match.matching import Candidate, Candidates, Match, Subscriber, TakesOwn, match
 
 if TYPE_CHECKING:
@@ -47,11 +47,14 @@ def rules(dynamodb: "DynamoDBClient", question: Question, page: int) -> FoundRul
     return FoundRules(candidates, more=False)
 
 
-def subscribers(dynamodb: "DynamoDBClient", subscription_ids: Sequence[str]) -> dict[str, Subscriber | Unreadable]:
+def subscribers(dynamodb: "DynamoDBClient", subscription_ids: Sequence[str]) -> dict[str, Subscriber | Failure]:
     """Those that exist of up to 100 subscriptions, as far as they can be read."""
     keys = [{"subscription_id": name} for name in subscription_ids]
-    items = batch_get(dynamodb, Subscription, keys, WITHOUT_TOKEN)
-    return {item["subscription_id"]["S"]: read_row(_read_subscriber, item) for item in items}
+    read = batch_get(dynamodb, Subscription, keys, WITHOUT_TOKEN)
+    found: dict[str, Subscriber | Failure] = {
+        item["subscription_id"]["S"]: read_row(_read_subscriber, item) for item in read.items
+    }
+    return found | {key["subscription_id"]["S"]: THROTTLED for key in read.left}
 
 
 def match_by_tables(

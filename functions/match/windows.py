@@ -26,7 +26,7 @@ from clarion.limiter import (
 )
 from clarion.rows import DynamoItem, batch_get, item_of, values_of
 from clarion.tables import WINDOW_PART, RateLimit, limit_part
-from match.failures import Unreadable, read_row
+from match.failures import THROTTLED, Failure, read_row
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -71,18 +71,18 @@ class Windows:
         self._lock = Lock()
         self._staleness = 0.0
 
-    def look(self, asked: Mapping[Pair, Collection[int]]) -> dict[Pair, StoredWindow | Unreadable]:
+    def look(self, asked: Mapping[Pair, Collection[int]]) -> dict[Pair, StoredWindow | Failure]:
         """Each window as it was at some moment, of up to `BATCH_GET_ITEMS` pairs.
 
         A cooldown that is remembered holds for the times asked about, whatever came after it.
         """
-        found: dict[Pair, StoredWindow | Unreadable] = {}
+        found: dict[Pair, StoredWindow | Failure] = {}
         for pair, times in asked.items():
             if known := self._usable(pair, times):
                 found[pair] = known
         left = [pair for pair in asked if pair not in found]
         for pair, stored in _read(self._dynamodb, left).items():
-            found[pair] = stored if isinstance(stored, Unreadable) else self._newest(pair, stored)
+            found[pair] = stored if isinstance(stored, Failure) else self._newest(pair, stored)
         return found
 
     def _usable(self, pair: Pair, times: Collection[int]) -> StoredWindow | None:
@@ -147,11 +147,13 @@ class Windows:
         self._staleness += (stale - self._staleness) / _LOOK_BACK
 
 
-def _read(dynamodb: "DynamoDBClient", pairs: Collection[Pair]) -> dict[Pair, StoredWindow | Unreadable]:
+def _read(dynamodb: "DynamoDBClient", pairs: Collection[Pair]) -> dict[Pair, StoredWindow | Failure]:
     if not pairs:
         return {}
     keys = [{"scope": pair.scope, "part": WINDOW_PART} for pair in pairs]
-    rows = {item["scope"]["B"]: read_row(_of, item) for item in batch_get(dynamodb, RateLimit, keys)}
+    read = batch_get(dynamodb, RateLimit, keys)
+    rows: dict[bytes, StoredWindow | Failure] = {item["scope"]["B"]: read_row(_of, item) for item in read.items}
+    rows |= {key["scope"]["B"]: THROTTLED for key in read.left}
     return {pair: rows.get(pair.scope, _NEW) for pair in pairs}
 
 

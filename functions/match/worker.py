@@ -6,12 +6,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 from aws_lambda_powertools import Logger
-from botocore.config import Config
 from pydantic import ValidationError
 
 from clarion import aws, sqs, tables
 from clarion.clock import now_ms
-from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+from clarion.event_log import EventLog, EventWriter
 from clarion.messages import MatchMessage, read_match_message
 from clarion.metrics import metrics_of
 from clarion.sqs import Received
@@ -41,9 +40,6 @@ UNLIMITED = 24 * 3_600_000
 """Milliseconds that are left where nobody stops the work."""
 FIRST_DELAY, DELAY_GROWTH, LONGEST_DELAY = 2, 5, 300
 """Seconds, factor, seconds: 2, 10, 50, 250. Eight receives bridge twenty minutes of trouble."""
-_TIMEOUTS = Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 2}, max_pool_connections=THREADS)
-"""A connection that hangs must leave an invocation the time to end: else all that it has sent is sent again."""
-_TABLE_SECONDS = 3
 
 
 def retry_delay(receives: int) -> int:
@@ -66,13 +62,13 @@ class MatchClients(NamedTuple):
 
     @classmethod
     def make(cls, table_prefix: str) -> Self:
-        connection = tables.bind(table_prefix, pool=THREADS, seconds=_TABLE_SECONDS)
+        connection = tables.bind(table_prefix, pool=THREADS)
         session = connection.session
         return cls(
             dynamodb=cast("DynamoDBClient", connection.client),
-            sqs=aws.sqs(session, _TIMEOUTS),
-            firehose=aws.firehose(session, FIREHOSE_IN_TIME),
-            s3=cache(lambda: cast("S3Client", session.create_client("s3", config=_TIMEOUTS))),
+            sqs=aws.sqs(session, pool=THREADS),
+            firehose=aws.firehose(session),
+            s3=cache(lambda: aws.s3(session, pool=THREADS)),
             executor=ThreadPoolExecutor(THREADS),
         )
 

@@ -5,8 +5,7 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 
-import boto3
-
+from clarion import aws
 from clarion.health import serve_health
 from clarion.metrics import Metric
 from clarion.networks.simplex.needs import IDENTITY
@@ -63,7 +62,7 @@ class NtfTask:
 
 def wire(settings: NtfSettings) -> NtfTask:
     """As it is deployed. Raises `SecretError` if `clarion simplex identity create` has not been called yet."""
-    secret = Secret(boto3.client("secretsmanager"), settings.secrets[IDENTITY], ServerIdentity)
+    secret = Secret(aws.secrets(aws.new_session()), settings.secrets[IDENTITY], ServerIdentity)
     return assemble(settings, secret.get(), commands_of(settings, settings.bounds.threads))
 
 

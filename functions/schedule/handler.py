@@ -8,16 +8,14 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-import boto3
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from botocore.config import Config
 from pydantic import Json
 
-from clarion import tables
+from clarion import aws, tables
 from clarion.channels import Channel
 from clarion.cleanup import CleanupQueue
-from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+from clarion.event_log import EventLog, EventWriter
 from clarion.metrics import Metric, flush, metrics_of
 from clarion.settings import EventSettings
 from clarion.wake_ups import due_slots
@@ -31,9 +29,6 @@ CATCH_UP_MINUTES = 5
 """An app that was to be woken earlier is woken when its next minute comes: nobody waits for an old wake-up."""
 SPARE_SECONDS = 30
 """What is under way when the time is up may take so long: two requests, of two attempts each."""
-TABLE_SECONDS = 5
-"""What one request to a table may take; it is tried twice."""
-CONFIG = Config(connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 2}, max_pool_connections=THREADS)
 
 
 class ScheduleSettings(EventSettings):
@@ -95,13 +90,13 @@ class Schedule:
 @cache
 def _schedule() -> Schedule:
     settings = ScheduleSettings.from_environment()
-    sqs = boto3.client("sqs", config=CONFIG)
-    tables.bind(settings.table_prefix, pool=THREADS, seconds=TABLE_SECONDS)
+    session = tables.bind(settings.table_prefix, pool=THREADS).session
+    sqs = aws.sqs(session, pool=THREADS)
     return Schedule(
         wake_ups=WakeUps(sqs=sqs, held_queues=settings.held_queues, executor=ThreadPoolExecutor(THREADS)),
         expiries=Expiries(
             cleanup=CleanupQueue(sqs, settings.cleanup_queue_url),
-            events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), sqs, settings)),
+            events=EventLog(EventWriter(aws.firehose(session), sqs, settings)),
         ),
         metrics=metrics_of(SERVICE, settings.stage),
     )

@@ -14,7 +14,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from clarion import aws, metrics, tables
 from clarion.clock import now_ms
 from clarion.command_queue import CommandQueue, ReceivedCommand
-from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+from clarion.event_log import EventLog, EventWriter
 from clarion.generations import NEVER
 from clarion.metrics import Metric, metrics_of
 from clarion.networks import SIMPLEX
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 SPARE_SECONDS = 20
 """What is under way when the time is up may take so long: a transaction or two, and what is left of the batch."""
-TABLE_SECONDS = 3.0
 
 
 class SimplexWorkerSettings(EventSettings, WorkerSettings, SimplexSettings):
@@ -70,9 +69,9 @@ def handler(event: Mapping[str, Any], context: "LambdaContext") -> dict[str, lis
 @cache
 def _worker() -> SimplexWorker:
     settings = SimplexWorkerSettings.from_environment()
-    connection = tables.bind(settings.table_prefix, seconds=TABLE_SECONDS, own=MODELS)
+    connection = tables.bind(settings.table_prefix, own=MODELS)
     sqs = aws.sqs(connection.session)
-    events = EventLog(EventWriter(aws.firehose(connection.session, FIREHOSE_IN_TIME), sqs, settings))
+    events = EventLog(EventWriter(aws.firehose(connection.session), sqs, settings))
     items_table = f"{settings.table_prefix}{ITEMS}"
     token_commands = TokenCommandHandler(connection, items_table, TokenRules(connection, events))
     return SimplexWorker(

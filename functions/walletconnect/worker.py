@@ -6,12 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
-import boto3
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from clarion import metrics, tables
-from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+from clarion import aws, metrics, tables
+from clarion.event_log import EventLog, EventWriter
 from clarion.metrics import Metric, metrics_of
 from clarion.networks import WALLETCONNECT
 from clarion.networks.settings import WorkerSettings
@@ -34,7 +33,6 @@ from walletconnect.request_handlers import RequestHandlers
 THREADS = 8
 SPARE_SECONDS = 45
 """What is under way when the time is up may take so long: several requests to tables, a key server, and the relay."""
-TABLE_SECONDS = 3.0
 
 
 class WalletConnectWorkerSettings(EventSettings, WorkerSettings, WalletConnectSettings):
@@ -70,17 +68,18 @@ def _worker() -> tuple[CommandWorker, WalletConnectWorkerSettings]:
 
 
 def _worker_of(settings: WalletConnectWorkerSettings) -> CommandWorker:
-    client, executor = boto3.client("sqs"), ThreadPoolExecutor(THREADS)
-    keys = Secret(boto3.client("secretsmanager"), settings.secrets[SERVER_SECRET], ServerKeys)
+    connection = tables.bind(settings.table_prefix, pool=THREADS, own=MODELS)
+    session, executor = connection.session, ThreadPoolExecutor(THREADS)
+    sqs = aws.sqs(session, pool=THREADS)
+    keys = Secret(aws.secrets(session), settings.secrets[SERVER_SECRET], ServerKeys)
     transport = Transport(settings.ca_file)
     outbox = NotifyOutbox(
         relay=_relay(settings, keys, transport),
-        sqs=client,
+        sqs=sqs,
         envelopes_queue_url=settings.envelopes_queue_url,
-        events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), client, settings)),
+        events=EventLog(EventWriter(aws.firehose(session), sqs, settings)),
     )
     notify_commands = NotifyCommandHandler(domain=settings.options.domain, outbox=outbox)
-    connection = tables.bind(settings.table_prefix, pool=THREADS, seconds=TABLE_SECONDS, own=MODELS)
     relay_commands = RelayCommandHandler(
         keys=keys,
         key_servers=KeyServerClient(transport, settings.options),
@@ -90,7 +89,7 @@ def _worker_of(settings: WalletConnectWorkerSettings) -> CommandWorker:
     return CommandWorker(
         relay_commands=relay_commands,
         notify_commands=notify_commands,
-        queue=settings.command_queue(client),
+        queue=settings.command_queue(sqs),
     )
 
 

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import boto3
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from pydantic import ValidationError
 
-from clarion import sqs, tables
+from clarion import aws, sqs, tables
 from clarion.cleanup import CleanupQueue
-from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+from clarion.event_log import EventLog, EventWriter
 from clarion.messages import CommandMessage
 from clarion.metrics import Metric, metrics_of
 from clarion.networks import XMTP
@@ -65,7 +64,7 @@ def _is_hourly(body: str) -> bool:
 
 def _dead_letter(received: Received) -> bool:
     message = sqs.dead_letter(received.body, "no command of XMTP")
-    return sqs.send(boto3.client("sqs"), _settings().dead_letter_url, [message]) == [None]
+    return sqs.send(aws.sqs(aws.new_session()), _settings().dead_letter_url, [message]) == [None]
 
 
 def _record(report: HourlyReport, lost: int, metrics: EphemeralMetrics) -> None:
@@ -84,12 +83,14 @@ def _settings() -> XmtpWorkerSettings:
 
 @cache
 def _hourly() -> tuple[Hourly, EphemeralMetrics]:
-    settings, client = _settings(), boto3.client("sqs")
+    settings = _settings()
+    connection = tables.bind(settings.table_prefix, own=[Installation])
+    client, firehose = aws.sqs(connection.session), aws.firehose(connection.session)
     hourly = Hourly(
-        connection=tables.bind(settings.table_prefix, own=[Installation]),
+        connection=connection,
         sqs=client,
         push_queues=settings.push_queues,
         cleanup=CleanupQueue(client, settings.cleanup_queue_url),
-        events=EventLog(EventWriter(boto3.client("firehose", config=FIREHOSE_IN_TIME), client, settings)),
+        events=EventLog(EventWriter(firehose, client, settings)),
     )
     return hourly, metrics_of(XMTP, settings.stage)

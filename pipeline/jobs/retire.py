@@ -7,7 +7,8 @@ import boto3
 from pynamodb.connection import Connection
 from pyspark.sql import DataFrame
 
-from clarion.event_log import FIREHOSE_IN_TIME, EventLog, EventWriter
+from clarion.aws import FIREHOSE_IN_TIME
+from clarion.event_log import EventLog, EventWriter
 from clarion.settings import EventSettings
 from clarion.tables import bind
 from pipeline import retire
@@ -35,7 +36,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
 
 
 def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:
-    bind(settings.table_prefix)
+    bind(settings.table_prefix, seconds=None)
     firehose = boto3.client("firehose", config=FIREHOSE_IN_TIME)
     events = EventLog(EventWriter(firehose, boto3.client("sqs"), settings))
     return retire.retire(useless, Connection(), events, now, every_thousand("removed"))

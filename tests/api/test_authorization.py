@@ -1,7 +1,9 @@
 import hmac
+import importlib
 import json
 import socket
 import struct
+import sys
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
@@ -19,6 +21,8 @@ from pydantic import ValidationError
 from api import jwks
 from api.authorization import Authorizer
 from api.settings import AuthorizerSettings
+from infra.environments import PROD
+from tests.standins import counted_seconds
 
 NOW = int(time.time())
 """When the tests are collected: they may run an hour later."""
@@ -258,3 +262,27 @@ def test_one_issuer_with_two_kinds_of_keys_stops_the_start(name: str, other: dic
     with pytest.raises(ValidationError, match="twice"):
         AuthorizerSettings.model_validate(other | issuers)
     assert AuthorizerSettings.model_validate(issuers).issuers[0].issuer == name
+
+
+def test_a_silent_secrets_manager_is_given_up_before_the_authorizer_is(
+    monkeypatch: pytest.MonkeyPatch, new_token: Callable[..., str]
+) -> None:
+    """API Gateway answers by itself where an authorizer doesn't, and not as problem details."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environment = {
+            "AWS_ENDPOINT_URL_SECRETS_MANAGER": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "CLARION_STAGE": "blue",
+            "CLARION_JWT_SECRET_ID": "jwt",
+            "CLARION_JWT_AUDIENCE": "clarion",
+        }
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delitem(sys.modules, "api.authorizer", raising=False)
+        authorizer = importlib.import_module("api.authorizer").AUTHORIZER
+        with counted_seconds() as seconds:
+            assert context(authorizer, f"Bearer {new_token()}") == {"unavailable": "the issuer's keys"}
+            assert seconds() < PROD.api.authorizer.timeout_s - 1
+    sys.modules.pop("api.authorizer")

@@ -1,4 +1,5 @@
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
@@ -7,8 +8,11 @@ from hypothesis import strategies as st
 from moto import mock_aws
 from pynamodb.models import Model
 
-from clarion.rows import batch_get, item_of, query, values_of
+from clarion.rows import BatchRead, batch_get, item_of, query, values_of
 from clarion.tables import PageLock, RateLimit, Subscription
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
 
 WINDOW = {"scope": b"a pair", "part": b"\0", "admitted": b"", "version": 7, "ttl": 1_800_000_000}
 LOCK = {"page": "3", "envelope_id": bytes(32), "token": "a token", "ttl": 1}
@@ -56,37 +60,54 @@ def test_a_query_goes_on_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [values_of(RateLimit, item)["ttl"] for item in found] == [0, 1, 2, 3, 4]
 
 
-@mock_aws
-def test_a_batch_is_read_until_nothing_of_it_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def throttled(monkeypatch: pytest.MonkeyPatch) -> Iterator["DynamoDBClient"]:
+    """Of the subscriptions that are asked for at once it reads one, and leaves the others."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    dynamodb = boto3.client("dynamodb")
-    dynamodb.create_table(
-        TableName="subscriptions",
-        AttributeDefinitions=[{"AttributeName": "subscription_id", "AttributeType": "S"}],
-        KeySchema=[{"AttributeName": "subscription_id", "KeyType": "HASH"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    for name in ("a", "b", "c"):
+    with mock_aws():
+        dynamodb = boto3.client("dynamodb")
+        dynamodb.create_table(
+            TableName="subscriptions",
+            AttributeDefinitions=[{"AttributeName": "subscription_id", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "subscription_id", "KeyType": "HASH"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        request = {"ProjectionExpression": "#n", "ExpressionAttributeNames": {"#n": "subscription_id"}}
+
+        def leave_all_but_one(parsed: dict[str, Any], **_: object) -> None:
+            """As DynamoDB does with what is throttled."""
+            rows = parsed["Responses"]["subscriptions"]
+            keys = [{"subscription_id": row["subscription_id"]} for row in rows[1:]]
+            parsed["Responses"]["subscriptions"] = rows[:1]
+            parsed["UnprocessedKeys"] = {"subscriptions": request | {"Keys": keys}} if keys else {}
+
+        dynamodb.meta.events.register("after-call.dynamodb.BatchGetItem", leave_all_but_one)
+        yield dynamodb
+
+
+def read(dynamodb: "DynamoDBClient", names: Sequence[str]) -> BatchRead:
+    """What is read of so many subscriptions, and of one more that does not exist."""
+    for name in names:
         row = {"subscription_id": name, "status": "active", "token": "a token", "generation": 7}
         dynamodb.put_item(TableName="subscriptions", Item=item_of(Subscription, row))
-    asked: list[int] = []
+    keys = [{"subscription_id": name} for name in (*names, "of nobody")]
+    return batch_get(dynamodb, Subscription, keys, ["subscription_id"])
 
-    def leave_all_but_one(parsed: dict[str, Any], **_: object) -> None:
-        """As DynamoDB does with what is throttled."""
-        rows = parsed["Responses"]["subscriptions"]
-        asked.append(len(rows))
-        keys = [{"subscription_id": row["subscription_id"]} for row in rows[1:]]
-        parsed["Responses"]["subscriptions"] = rows[:1]
-        parsed["UnprocessedKeys"] = {"subscriptions": request | {"Keys": keys}} if keys else {}
 
-    request = {"ProjectionExpression": "#n", "ExpressionAttributeNames": {"#n": "subscription_id"}}
-    dynamodb.meta.events.register("after-call.dynamodb.BatchGetItem", leave_all_but_one)
-    keys = [{"subscription_id": name} for name in ("a", "b", "c", "of nobody")]
+def test_a_batch_is_read_until_nothing_of_it_is_left(throttled: "DynamoDBClient") -> None:
+    found, left = read(throttled, ["a", "b", "c"])
 
-    found = [values_of(Subscription, item) for item in batch_get(dynamodb, Subscription, keys, ["subscription_id"])]
+    assert [values_of(Subscription, item) for item in found] == [{"subscription_id": name} for name in ("a", "b", "c")]
+    assert left == []
 
-    assert found == [{"subscription_id": name} for name in ("a", "b", "c")]
-    assert asked == [3, 2, 1]
+
+def test_a_batch_that_is_throttled_for_long_is_left_in_part(throttled: "DynamoDBClient") -> None:
+    names = [f"{number:02}" for number in range(20)]
+
+    found, left = read(throttled, names)
+
+    assert len(found) == 8
+    assert {item["subscription_id"]["S"] for item in (*found, *left)} == {*names}
 
 
 @pytest.mark.parametrize("number", [0, -7, 1_800_000_000_000, 10**30])

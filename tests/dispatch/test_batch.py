@@ -3,6 +3,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -19,7 +20,7 @@ from clarion.sqs import LONGEST_DELAY
 from clarion.tables import Subscription, Token
 from dispatch.app_state import REFUSALS_PER_ACCEPTED, SCORE_SECONDS
 from dispatch.attempts import MAX_TOKEN_FAULTS, REGISTERED_SINCE_RETRIES
-from dispatch.batch import BatchReport
+from dispatch.batch import RESERVE_SECONDS, SENDING_SECONDS, BatchReport
 from infra.environments import PROD
 from local import keys
 from local.apns import Apns
@@ -507,6 +508,56 @@ def test_a_message_that_an_apps_fault_has_held_for_long_is_not_given_up_at_the_f
     reasons = [event["reason"] for event in lake.events]
     assert reasons.count("SENDER_ID_MISMATCH") == MAX_TOKEN_FAULTS
     assert len(reasons) > 2 * MAX_TOKEN_FAULTS
+
+
+def test_a_provider_in_trouble_says_nothing_of_a_key_that_it_refused(
+    worker: Any,
+    queue: Any,
+    secrets: Any,
+    clock: Any,
+    apns_key: keys.ApnsKeyPair,
+    register: Register,
+    message: Write,
+    apns: Any,
+) -> None:
+    good = secrets.texts["apns"]
+    secrets.texts["apns"] = good.replace(apns_key.key_id, "UNKNOWN000")
+    queue.put(*(message(register(Channel.APNS, token)) for token in tokens(10)))
+    assert worker.work().decisions == {PushDecision.MISCONFIGURED: 10}
+    secrets.texts["apns"] = good
+    clock.advance(60)
+    apns.down_until = clock() + 1
+    before = len(apns.received)
+    assert worker.work().decisions == {PushDecision.RETRY: 1, PushDecision.MISCONFIGURED: 9}
+    # One trial: with the key that it knows, and with the one that is read anew.
+    assert 1 <= len(apns.received) - before <= 2
+    clock.advance(300)
+    assert worker.work().decisions == {PushDecision.DELIVERED: 10}
+
+
+def test_without_time_to_note_what_becomes_of_them_no_pushes_are_sent(
+    worker: Any, queue: Any, register: Register, message: Write, apns: Any
+) -> None:
+    queue.put(*(message(register(Channel.APNS, token)) for token in tokens(2)))
+    worker.dispatcher = replace(worker.dispatcher, seconds_left=lambda: SENDING_SECONDS - 1)
+    assert worker.work().decisions == {PushDecision.RETRY: 2}
+    assert len(apns.received) == 0
+    assert (len(queue), queue.in_flight) == (2, 2)
+
+
+def test_once_time_is_up_what_was_delivered_is_done_and_all_else_comes_again(
+    worker: Any, queue: Any, register: Register, message: Write, apns: Any
+) -> None:
+    dead, refused = (troubled_token(InjectedFault(reason)) for reason in ("Unregistered", "PayloadTooLarge"))
+    rows = [register(Channel.APNS, token) for token in ("a1" * 32, dead, refused)]
+    queue.put(*map(message, rows))
+    queue.put_text("unreadable", "no message")
+    left = iter([SENDING_SECONDS])
+    worker.dispatcher = replace(worker.dispatcher, seconds_left=lambda: next(left, RESERVE_SECONDS - 1))
+    decisions = worker.work().decisions
+    assert decisions == {PushDecision.DELIVERED: 1, PushDecision.RETRY: 1, PushDecision.REFUSED: 1}
+    assert (len(queue), queue.dead) == (3, [])
+    assert statuses(rows) == {("active", None)}
 
 
 def test_a_held_message_that_is_tried_again_stays_out_of_the_hot_queue(

@@ -2,8 +2,10 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import boto3
 import pytest
@@ -16,6 +18,7 @@ from clarion.providers.transport import Transport
 from clarion.tables import Subscription
 from dispatch import handler as lambda_module
 from dispatch.batch import BatchReport
+from infra.environments import PROD
 from local import keys, tls
 from local.apns import Apns
 from local.apns_trouble import troubled_token
@@ -23,10 +26,23 @@ from local.fcm import Fcm
 from local.provider import InjectedFault
 from tests.standins import PATIENT, counted_seconds
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
 BUNDLE = "io.pcf.polkadotapp"
 TOKEN = "a1" * 32
 
+TIMEOUT_S = PROD.dispatch.size.timeout_s
+
 type Invoke = Callable[[Channel, PushMessage], dict[str, Any]]
+
+
+@contextmanager
+def hanging(service: str, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Clients of AWS's service that are made within get no answer."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        patch.setenv(f"AWS_ENDPOINT_URL_{service}", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        yield
 
 
 @pytest.fixture
@@ -88,7 +104,9 @@ def invoke(
             "body": received["Body"],
             "attributes": {"ApproximateReceiveCount": "1"},
         }
-        answer: dict[str, Any] = lambda_module.handler({"Records": [record]}, None)
+        end = time.monotonic() + TIMEOUT_S
+        left = SimpleNamespace(get_remaining_time_in_millis=lambda: round(1000 * (end - time.monotonic())))
+        answer: dict[str, Any] = lambda_module.handler({"Records": [record]}, cast("LambdaContext", left))
         return answer
 
     yield invoke
@@ -237,9 +255,35 @@ def test_secrets_manager_may_be_silent_and_the_message_just_waits(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     row = register(Channel.APNS, TOKEN)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with counted_seconds() as seconds:
-            assert len(invoke(Channel.APNS, message(row))["batchItemFailures"]) == 1
-            assert seconds() < 10
+    with hanging("SECRETS_MANAGER", monkeypatch), counted_seconds() as seconds:
+        assert len(invoke(Channel.APNS, message(row))["batchItemFailures"]) == 1
+        assert seconds() < TIMEOUT_S / 2
     assert "push_retry" in capsys.readouterr().out
+
+
+def test_an_invocation_ends_in_time_with_its_pushes_counted_although_the_queues_hang(
+    invoke: Invoke,
+    monkeypatch: pytest.MonkeyPatch,
+    register: Callable[..., Subscription],
+    message: Callable[..., PushMessage],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    row = register(Channel.APNS, troubled_token(InjectedFault("ServiceUnavailable")))
+    with hanging("SQS", monkeypatch), counted_seconds() as seconds:
+        assert len(invoke(Channel.APNS, message(row))["batchItemFailures"]) == 1
+        assert seconds() < TIMEOUT_S / 2
+    assert "push_retry" in capsys.readouterr().out
+
+
+def test_a_table_that_hangs_has_its_messages_wait_and_nothing_is_sent(
+    invoke: Invoke,
+    monkeypatch: pytest.MonkeyPatch,
+    apns: Apns,
+    register: Callable[..., Subscription],
+    message: Callable[..., PushMessage],
+) -> None:
+    row = register(Channel.APNS, TOKEN)
+    with hanging("DYNAMODB", monkeypatch), counted_seconds() as seconds:
+        assert len(invoke(Channel.APNS, message(row))["batchItemFailures"]) == 1
+        assert seconds() < TIMEOUT_S / 2
+    assert len(apns.received) == 0

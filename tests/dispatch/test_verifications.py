@@ -124,14 +124,32 @@ def test_a_dead_token_ends_the_pending_subscription_and_no_other(
 
 
 def test_a_code_is_pushed_although_its_subscription_was_written_just_now(
-    worker: Any, queue: Any, pending: Any, message: Any, reads: list[bool]
+    worker: Any, queue: Any, pending: Any, register: Register, message: Any, reads: list[bool]
 ) -> None:
     """An eventually consistent read might not find it; others may be read so."""
-    row = pending("a1" * 32)
-    queue.put(message(row))
+    queue.put(message(register(Channel.APNS, "a2" * 32)))
     worker.work()
-    queue.put(verification(row))
+    queue.put(verification(pending("a1" * 32)))
     worker.work()
+    assert reads == [False, True]
+
+
+def test_a_push_whose_subscription_is_not_shown_yet_is_sent(
+    worker: Any, queue: Any, message: Any, register: Register, reads: list[bool]
+) -> None:
+    row, deleted = register(Channel.APNS, "a1" * 32), register(Channel.APNS, "a2" * 32)
+    deleted.delete()
+    events = Subscription._get_connection().connection.client.meta.events
+
+    def lag(parsed: dict[str, Any], **_: object) -> None:
+        """As an eventually consistent read may."""
+        if not reads[-1]:
+            parsed["Responses"] = dict.fromkeys(parsed["Responses"], ())
+
+    events.register("after-call.dynamodb.BatchGetItem", lag)
+    queue.put(message(row), message(deleted))
+    assert worker.work().decisions == {PushDecision.DELIVERED: 1, PushDecision.SUBSCRIPTION_GONE: 1}
+    events.unregister("after-call.dynamodb.BatchGetItem", lag)
     assert reads == [False, True]
 
 

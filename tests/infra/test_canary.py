@@ -57,6 +57,13 @@ def test_another_bucket_makes_another_version_of_the_functions_that_use_it_and_o
     assert described == {"Match": "DataOversize", "Pages": "DataOversize", "Api": "DataLake"}
 
 
+def test_a_version_keeps_its_runtime_until_another_is_published(prod: Template) -> None:
+    """Else AWS replaces the SDK without a deployment, and with no canary."""
+    modes = [version.get("RuntimePolicy") for version in properties(prod, "AWS::Lambda::Version")]
+    assert modes
+    assert all(mode == {"UpdateRuntimeOn": "FunctionUpdate"} for mode in modes)
+
+
 def test_match_and_dispatch_are_tried_on_a_tenth_until_an_alarm_goes_off(
     prod: Template, aliases: Mapping[str, Any]
 ) -> None:

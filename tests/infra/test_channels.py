@@ -73,6 +73,7 @@ def test_it_has_outputs_alarms_and_a_place_on_the_dashboard(template: Template) 
     alarms = named(template, "AWS::CloudWatch::Alarm", "AlarmName")
     assert {
         "queue-old-pigeon",
+        "queue-old-pigeon-held",
         "queue-in-flight-pigeon",
         "dead-letters-pigeon",
         "function-failing-pigeon",

@@ -212,6 +212,7 @@ THRESHOLDS = {
     "envelope_age_s": alarms(61, "queue-old-envelopes", "queue-old-pages"),
     "push_age_s": alarms(301, "queue-old-apns", "queue-old-webpush"),
     "call_age_s": alarms(31, "queue-old-voip", "queue-old-fcm"),
+    "held_age_s": alarms(1_801, *(f"queue-old-{each}-held" for each in COMMON)),
     "command_age_s": alarms(302, f"queue-old-{TOY}-commands"),
     "cleanup_age_s": alarms(3_601, "queue-old-cleanup"),
     "deliveries_age_s": alarms(3_602, "queue-old-deliveries"),

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from clarion.event_log import FIREHOSE_IN_TIME, PAUSE_SECONDS, EventStream, EventWriter
+from clarion.aws import FIREHOSE_IN_TIME
+from clarion.event_log import PAUSE_SECONDS, EventStream, EventWriter
 from clarion.sqs import Received
 from infra.environments import PROD
 from late_events.handler import put

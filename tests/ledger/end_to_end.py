@@ -13,7 +13,8 @@ from functools import partial
 from io import StringIO
 from itertools import batched
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import boto3
 import pytest
@@ -40,6 +41,9 @@ from tests.match.ledger import PAGE
 from tests.match.meter import Bill, meter
 from tests.match.scene import PREFIX, Scene, Sender, credentials, deploy, received
 from tests.standins import PATIENT
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 DATA = bytes(400)
 BUNDLE = "io.pcf.polkadotapp"
@@ -166,7 +170,8 @@ def _of_dispatch(deployed: Mapping[str, str], folder: Path, relay: Relay) -> dic
 
 def dispatch_batch(records: list[dict[str, Any]]) -> list[dict[str, str]]:
     stopwatch.waited += PROVIDER_WAIT
-    return dispatch.handler({"Records": records}, None)["batchItemFailures"]
+    context = cast("LambdaContext", SimpleNamespace(get_remaining_time_in_millis=lambda: 30_000))
+    return dispatch.handler({"Records": records}, context)["batchItemFailures"]
 
 
 def _set(patch: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:

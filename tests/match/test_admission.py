@@ -15,7 +15,7 @@ from clarion.messages import EnvelopeMessage
 from clarion.networks import STATEMENTS
 from clarion.tables import WINDOW_PART, PushRecord, RateLimit, Subscription
 from match.admission import AdmissionResult, Notification
-from match.failures import Unreadable
+from match.failures import Failure, Unreadable
 from match.matching import Match, Subscriber
 from match.windows import Pair, StoredWindow, Windows
 from tests.match.meter import meter
@@ -83,6 +83,22 @@ def test_the_windows_of_a_batch_are_read_at_once_and_one_that_can_not_be_read_fa
         found = Windows(scene.clients.dynamodb).look({pair: [now] for pair in [*pairs, a_pair()]})
     assert [type(one) for one in found.values()] == [StoredWindow, Unreadable, StoredWindow, StoredWindow]
     assert bill.requests == {"BatchGetItem": 1}
+
+
+def test_a_window_that_a_throttle_leaves_unread_fails_alone(scene: Scene) -> None:
+    pairs, events = [a_pair() for _ in range(3)], scene.clients.dynamodb.meta.events
+
+    def leave_the_second(parsed: dict[str, Any], **_: object) -> None:
+        (table,) = parsed["Responses"]
+        key = {"scope": {"B": pairs[1].scope}, "part": {"B": WINDOW_PART}}
+        parsed["UnprocessedKeys"] = {table: {"Keys": [key]}}
+
+    events.register("after-call.dynamodb.BatchGetItem", leave_the_second)
+    try:
+        found = Windows(scene.clients.dynamodb).look({pair: [scene.clock()] for pair in pairs})
+    finally:
+        events.unregister("after-call.dynamodb.BatchGetItem", leave_the_second)
+    assert [type(found[pair]) for pair in pairs] == [StoredWindow, Failure, StoredWindow]
 
 
 def test_a_worker_that_is_often_wrong_goes_back_to_reading(scene: Scene) -> None:

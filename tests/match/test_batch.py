@@ -286,6 +286,26 @@ def test_a_page_with_a_row_that_cannot_be_read_goes_on_to_the_next(scene: Scene)
     assert len(scene.pushes()) == 2 * PAGE - 1
 
 
+def test_who_is_left_unread_by_a_throttle_for_long_gets_it_later_and_others_at_once(scene: Scene) -> None:
+    late, at_once = scene.subscribe(), scene.subscribe(OTHER)
+    events = scene.clients.dynamodb.meta.events
+
+    def leave_one(parsed: dict[str, Any], **_: object) -> None:
+        """Of the same subscription each time."""
+        for name, rows in parsed["Responses"].items():
+            for row in [one for one in rows if one.get("subscription_id") == {"S": late.subscription_id}]:
+                rows.remove(row)
+                parsed["UnprocessedKeys"] = {name: {"Keys": [{"subscription_id": row["subscription_id"]}]}}
+
+    messages = [scene.observe(scene.sender.states(topic)) for topic in (TOPIC, OTHER)]
+    events.register("after-call.dynamodb.BatchGetItem", leave_one)
+    try:
+        assert scene.take(*messages) == {0}
+    finally:
+        events.unregister("after-call.dynamodb.BatchGetItem", leave_one)
+    assert [str(push.subscription_id) for push in scene.pushes()] == [at_once.subscription_id]
+
+
 def test_who_cannot_be_read_for_the_network_is_not_left_out(scene: Scene) -> None:
     scene.subscribe()
     events = scene.clients.dynamodb.meta.events

@@ -138,6 +138,10 @@ UNUSED_OF_RESOURCE: Mapping[Call, str] = {
             ("DeleteItem", "subscriptions"),
         )
     },
+    **{
+        Call(name, "dynamodb:GetItem", f"{PROD.prefix}rate_limits"): "the version before, while both run"
+        for name in ("match", "pages")
+    },
     Call(
         "match", "sqs:SendMessage", f"{PROD.prefix}envelopes"
     ): "a queue refuses some of an envelope's pushes: match's own tests have it, and pages sends to its own queue so",

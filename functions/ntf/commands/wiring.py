@@ -1,12 +1,8 @@
 """What the commands are made of in a deployment."""
 
-from typing import TYPE_CHECKING, cast
-
-from botocore.config import Config
-
 from clarion import aws, tables
 from clarion.channels import Channel
-from clarion.event_log import FIREHOSE_IN_TIME, EventWriter
+from clarion.event_log import EventWriter
 from clarion.networks.simplex.needs import ITEMS, STORAGE_KEY
 from clarion.networks.simplex.settings import SimplexSettings
 from clarion.networks.simplex.tables import MODELS
@@ -14,13 +10,6 @@ from clarion.secrets import Secret, SharedSecret
 from clarion.settings import EventSettings
 from ntf.commands.replies import NtfCommands
 from ntf.commands.store import NtfStore
-
-if TYPE_CHECKING:
-    from mypy_boto3_secretsmanager import SecretsManagerClient
-
-TABLE_SECONDS = 3.0
-IN_TIME = Config(connect_timeout=1, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 2})
-"""By default the SDK waits for a minute, five times: as long would a service that hangs keep the threads from all commands."""
 
 
 class NtfCommandSettings(EventSettings, SimplexSettings):
@@ -31,21 +20,19 @@ class NtfCommandSettings(EventSettings, SimplexSettings):
 
 def commands_of(settings: NtfCommandSettings, threads: int) -> NtfCommands:
     """`threads` are how many commands are executed at once."""
-    connection = tables.bind(settings.table_prefix, pool=threads, seconds=TABLE_SECONDS, own=MODELS)
-    session, of_each = connection.session, Config(max_pool_connections=threads)
-    sqs = aws.sqs(session, IN_TIME.merge(of_each))
-    secrets = cast("SecretsManagerClient", session.create_client("secretsmanager", config=IN_TIME.merge(of_each)))
-    firehose = aws.firehose(session, FIREHOSE_IN_TIME.merge(of_each))
+    connection = tables.bind(settings.table_prefix, pool=threads, own=MODELS)
+    session = connection.session
+    sqs = aws.sqs(session, pool=threads)
     return NtfCommands(
         NtfStore(
             connection=connection,
-            secret=Secret(secrets, settings.secrets[STORAGE_KEY], SharedSecret),
+            secret=Secret(aws.secrets(session, pool=threads), settings.secrets[STORAGE_KEY], SharedSecret),
             options=settings.options,
             sqs=sqs,
             push_queue_url=settings.push_queues[Channel.APNS],
             command_queue_url=settings.command_queue_url,
             items_table=f"{settings.table_prefix}{ITEMS}",
-            events=EventWriter(firehose, sqs, settings),
+            events=EventWriter(aws.firehose(session, pool=threads), sqs, settings),
             stage=settings.stage,
         )
     )

@@ -1,4 +1,4 @@
-"""The SDK's session for pynamodb's client, from which match and dispatch make theirs: with less work for each request.
+"""The functions' ways to AWS: the SDK's session and its clients, with less work for each request, and limits in time.
 
 Botocore composes the user agent of each request anew, twice, derives the day's key for each signature, and applies the
 rules for endpoints: that is almost half of the time that a request takes it. Before its first client it looks into the
@@ -30,8 +30,22 @@ from clarion.signature import JSON_SERVICES, PostAuth
 if TYPE_CHECKING:
     from botocore.model import OperationModel
     from mypy_boto3_firehose import FirehoseClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_secretsmanager import SecretsManagerClient
     from mypy_boto3_sqs import SQSClient
 
+ANSWER_SECONDS = 3.0
+"""So long an answer is waited for, twice."""
+IN_TIME = Config(connect_timeout=1, read_timeout=ANSWER_SECONDS, retries={"mode": "standard", "total_max_attempts": 2})
+"""A service that hangs is given up after 8 s. By default the SDK waits for minutes, longer than a function runs: what it
+has done by then is done again."""
+FIREHOSE_IN_TIME = IN_TIME.merge(Config(retries={"total_max_attempts": 1}))
+"""Gives up after 3 s and does not retry: what Firehose refuses goes to the queue of late events, or stays in it.
+
+A request that times out may have been taken, so lines may be in the lake twice.
+"""
+POOL = 10
+"""Connections that a client keeps, unless it is told another number: as many requests as run at once."""
 CONFLICT = "TransactionConflictException"
 """DynamoDB's answer to a write of one item that is part of a transaction under way: nothing was written."""
 CONFLICT_ATTEMPTS = 6
@@ -56,12 +70,31 @@ def prepare(session: Session) -> None:
 
 
 # Of a session of botocore's: boto3 takes a tenth of a second to import and adds nothing needed here.
-def sqs(session: Session, config: Config | None = None) -> "SQSClient":
-    return cast("SQSClient", session.create_client("sqs", config=config))
+def new_session() -> Session:
+    """For who uses no table: `clarion.tables.bind` makes one, too."""
+    session = Session()
+    prepare(session)
+    return session
 
 
-def firehose(session: Session, config: Config | None = None) -> "FirehoseClient":
-    return cast("FirehoseClient", session.create_client("firehose", config=config))
+def sqs(session: Session, pool: int = POOL) -> "SQSClient":
+    return cast("SQSClient", _client(session, "sqs", IN_TIME, pool))
+
+
+def firehose(session: Session, pool: int = POOL) -> "FirehoseClient":
+    return cast("FirehoseClient", _client(session, "firehose", FIREHOSE_IN_TIME, pool))
+
+
+def secrets(session: Session, pool: int = POOL) -> "SecretsManagerClient":
+    return cast("SecretsManagerClient", _client(session, "secretsmanager", IN_TIME, pool))
+
+
+def s3(session: Session, pool: int = POOL) -> "S3Client":
+    return cast("S3Client", _client(session, "s3", IN_TIME, pool))
+
+
+def _client(session: Session, service: str, in_time: Config, pool: int) -> object:
+    return session.create_client(service, config=in_time.merge(Config(max_pool_connections=pool)))
 
 
 class ModelFileLoader(JSONFileLoader):

@@ -21,8 +21,6 @@ from itertools import batched
 from random import uniform
 from typing import TYPE_CHECKING
 
-from botocore.config import Config
-
 from clarion import sqs
 from clarion.batching import by_size
 from clarion.events import Event
@@ -42,11 +40,6 @@ https://docs.aws.amazon.com/firehose/latest/dev/limits.html
 RECORDS_PER_CALL = 4
 PAUSE_SECONDS = 60.0
 """So long on average, lest all workers ask a Firehose that hangs at the same time."""
-FIREHOSE_IN_TIME = Config(connect_timeout=1, read_timeout=3, retries={"total_max_attempts": 1})
-"""Gives up after 3 s and does not retry: what Firehose refuses goes to the queue of late events, or stays in it.
-
-A request that times out may have been taken, so lines may be in the lake twice.
-"""
 
 log = logging.getLogger(__name__)
 

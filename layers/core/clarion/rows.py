@@ -6,7 +6,6 @@ Where a request is sent for every notification, this takes a third of the time.
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pynamodb.attributes import Attribute, NumberAttribute
@@ -17,6 +16,7 @@ from clarion.backoff import back_off
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+_ROUNDS = 8
 _MOST_DOUBLINGS = 4
 """Of the pause before what a throttle left is asked for again: a third of a second then."""
 
@@ -30,6 +30,13 @@ class _Column(NamedTuple):
     kind: str
     serialize: Callable[[Any], Any]
     deserialize: Callable[[Any], Any]
+
+
+class BatchRead(NamedTuple):
+    """Those of the items asked for that exist, in any order, and the keys of those that a throttle has left unread."""
+
+    items: list[DynamoItem]
+    left: list[DynamoItem]
 
 
 def item_of(model: type[Model], values: Mapping[str, object]) -> DynamoItem:
@@ -75,21 +82,25 @@ def batch_get(
     model: type[Model],
     keys: Iterable[Mapping[str, object]],
     attributes: Iterable[str] = (),
-) -> Iterator[DynamoItem]:
-    """Those that exist of up to 100 items, in any order, each with these attributes, or all: eventually consistent.
+) -> BatchRead:
+    """Up to 100 items, each with these attributes, or all: eventually consistent.
 
-    What a throttle leaves is asked for again after a pause: at least one item is read each time, or the request fails.
+    What a throttle leaves is asked for again after a pause, for some two seconds: at least one item is read each time, or
+    the request fails.
     """
     table, names = model.Meta.table_name, {f"#{name}": _by_attribute(model)[name].name for name in attributes}
     wanted = {"ProjectionExpression": ",".join(names), "ExpressionAttributeNames": names} if names else {}
+    items: list[Any] = []
     left: Any = {table: {"Keys": [item_of(model, key) for key in keys], **wanted}}
-    for attempt in count():
+    for attempt in range(_ROUNDS):
+        if attempt:
+            time.sleep(back_off(min(attempt - 1, _MOST_DOUBLINGS)))
         answer = dynamodb.batch_get_item(RequestItems=left)
-        yield from answer["Responses"][table]  # type: ignore[misc] # the stub's values are of other uses as well
+        items += answer["Responses"][table]
         left = answer["UnprocessedKeys"]
         if not left:
-            return
-        time.sleep(back_off(min(attempt, _MOST_DOUBLINGS)))
+            return BatchRead(items, [])
+    return BatchRead(items, left[table]["Keys"])
 
 
 @cache

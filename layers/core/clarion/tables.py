@@ -266,13 +266,19 @@ def table_name(prefix: str, model: type[Model]) -> str:
     return f"{prefix}{_BARE_NAMES.setdefault(model, model.Meta.table_name)}"
 
 
-def bind(prefix: str, *, pool: int = 10, seconds: float | None = None, own: Sequence[type[Model]] = ()) -> Connection:
+def bind(
+    prefix: str,
+    *,
+    pool: int = aws.POOL,
+    seconds: float | None = aws.ANSWER_SECONDS,
+    own: Sequence[type[Model]] = (),
+) -> Connection:
     """Point the models at one deployment's tables, such as `clarion-prod-subscriptions` for `clarion-prod-`.
 
-    `own` are those of a network, of which several may be of one table. They share the connection that is returned, for up to `pool` requests at once. A
-    request that takes more than `seconds` is tried once more and then fails; without it, pynamodb's own time-out of
-    minutes applies. By itself pynamodb makes a client for each model, and each takes as long to make as the import of
-    half the SDK.
+    `own` are those of a network, of which several may be of one table. They share the connection that is returned, for
+    up to `pool` requests at once. A request that takes more than `seconds` is tried once more and then fails. With None,
+    pynamodb's own time-out of minutes applies: for what runs as long as it takes. By itself pynamodb makes a client for
+    each model, and each takes as long to make as the import of half the SDK.
     """
     attempts = None if seconds is None else 1
     connection = Connection(

@@ -5,7 +5,6 @@ from functools import cache
 from http import HTTPStatus
 from typing import Any
 
-import boto3
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
@@ -26,6 +25,7 @@ from api.quotas import Rate
 from api.settings import DirectPushSettings
 from api.token_quota import quota_of
 from api.worker import ApiRequest, current
+from clarion import aws
 from clarion.channels import Channel
 from clarion.networks import STATEMENTS
 from clarion.providers.outcomes import Delivered, Misconfigured
@@ -77,7 +77,7 @@ def notify(body: DirectMessage) -> Response[Any]:
 @cache
 def _service(settings: DirectPushSettings) -> DirectPush:
     """Made at the first push, then kept with its connections."""
-    return DirectPush.open(settings, boto3.client("secretsmanager"))
+    return DirectPush.open(settings, aws.secrets(aws.new_session()))
 
 
 def _token_quota(body: DirectMessage, platform: Platform) -> str:

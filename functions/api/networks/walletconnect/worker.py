@@ -4,11 +4,10 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Self
 
-import boto3
-
 from api.networks.walletconnect.settings import DappApiSettings
 from api.recent import Recent
-from api.worker import QUEUE_IN_TIME, TABLE_SECONDS, Worker, origin_of
+from api.worker import Worker, origin_of
+from clarion import aws
 from clarion.networks.walletconnect.needs import SERVER_SECRET
 from clarion.networks.walletconnect.projects import Project, find_project
 from clarion.networks.walletconnect.server_keys import ServerKeys
@@ -29,14 +28,16 @@ class DappApiWorker(Worker):
 
     @classmethod
     def serving(cls, settings: DappApiSettings) -> Self:
-        sqs = boto3.client("sqs", config=QUEUE_IN_TIME)
+        connection = bind(settings.table_prefix, pool=THREADS, own=MODELS)
+        session = connection.session
+        sqs = aws.sqs(session, pool=THREADS)
         return cls(
             settings=settings,
-            connection=bind(settings.table_prefix, pool=THREADS, seconds=TABLE_SECONDS, own=MODELS),
+            connection=connection,
             sqs=sqs,
-            origin=origin_of(settings.origin_secret_id),
+            origin=origin_of(session, settings.origin_secret_id),
             service=settings.network,
-            keys=Secret(boto3.client("secretsmanager"), settings.secrets[SERVER_SECRET], ServerKeys),
+            keys=Secret(aws.secrets(session), settings.secrets[SERVER_SECRET], ServerKeys),
             projects=Recent(find_project),
             threads=ThreadPoolExecutor(THREADS),
         )

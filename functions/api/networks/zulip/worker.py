@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Self
 from uuid import UUID
 
-import boto3
-
 from api.networks.zulip.allowances import Allowances
 from api.networks.zulip.bouncer_keys import KeyRing
 from api.networks.zulip.device_quota import DeviceQuota
 from api.networks.zulip.settings import ZulipSettings
 from api.recent import Recent
-from api.worker import QUEUE_IN_TIME, TABLE_SECONDS, EmittingWorker, event_log, origin_of
+from api.worker import EmittingWorker, event_log, origin_of
+from clarion import aws
 from clarion.networks.zulip.keys import BouncerKeys
 from clarion.networks.zulip.needs import BOUNCER_SECRET
 from clarion.networks.zulip.servers import MODELS, Realm, Server, find_realm, find_server
@@ -35,14 +34,16 @@ class ZulipWorker(EmittingWorker):
 
     @classmethod
     def serving(cls, settings: ZulipSettings) -> Self:
-        sqs = boto3.client("sqs", config=QUEUE_IN_TIME)
-        secret = Secret(boto3.client("secretsmanager"), settings.secrets[BOUNCER_SECRET], BouncerKeys)
+        connection = bind(settings.table_prefix, own=MODELS)
+        session = connection.session
+        sqs = aws.sqs(session)
+        secret = Secret(aws.secrets(session), settings.secrets[BOUNCER_SECRET], BouncerKeys)
         return cls(
             settings=settings,
-            connection=bind(settings.table_prefix, seconds=TABLE_SECONDS, own=MODELS),
+            connection=connection,
             sqs=sqs,
-            events=event_log(sqs, settings),
-            origin=origin_of(settings.origin_secret_id),
+            events=event_log(session, sqs, settings),
+            origin=origin_of(session, settings.origin_secret_id),
             service=settings.network,
             keys=KeyRing(secret),
             servers=Recent(find_server),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import boto3
 
+from clarion.aws import IN_TIME
 from clarion.clock import now_ms
 from clarion.faults import AWS_ERRORS, describe
 from clarion.metrics import Metric
@@ -224,7 +225,7 @@ def open_servers(settings: IngestSettings, downstreams: Sequence[Downstream]) ->
 
 def read_storage_key(secret_id: str) -> OpenKey:
     """Raise `AWS_ERRORS` or `SecretError`."""
-    client = boto3.client("secretsmanager")
+    client = boto3.client("secretsmanager", config=IN_TIME)
     return key_opener(StorageKey.of(Secret(client, secret_id, SharedSecret).get()))
 
 
