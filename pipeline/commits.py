@@ -51,6 +51,10 @@ class DamagedManifest(Exception):  # noqa: N818 - it says what it is
     """A manifest that can't be read, or that is another hour's: nobody can say what counts, so whoever needs it comes to an end."""
 
 
+LAKE_ERRORS = (OSError, pa.ArrowInvalid, DamagedManifest, json.JSONDecodeError)
+"""What is raised at a file that is forbidden, gone or damaged; S3's refusals are `OSError`, too."""
+
+
 @dataclass(frozen=True)
 class DataFile:
     """`path` is relative to the lake's root, `digest` the SHA-256 of the file's bytes, in hex."""

@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
-import pyarrow as pa
-
-from pipeline.commits import DamagedManifest
+from pipeline.commits import LAKE_ERRORS
 from pipeline.erase.run import erase
 from pipeline.explain.cases import Leeway
 from pipeline.explain.request import ExplainRequest, explain, parse_asked
@@ -22,8 +20,6 @@ from pipeline.terms import DEFAULT
 BACK_DAYS = 7
 NOT_SURE = 3
 NO_ANSWER = 4
-UNREADABLE = (OSError, pa.ArrowInvalid, DamagedManifest, json.JSONDecodeError)
-"""What is raised at a file that is forbidden, gone or damaged; S3's refusals are `OSError`, too."""
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -46,7 +42,7 @@ def main(words: Sequence[str]) -> int:
         return JOBS[wanted.job](wanted)
     except BrokenPipeError:
         raise
-    except UNREADABLE as error:
+    except LAKE_ERRORS as error:
         _log(f"the lake can't be read or written: {error}")
         return NO_ANSWER
 

@@ -15,14 +15,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pipeline import ON_INTERRUPTION
-from pipeline.commits import CommitConflict
-from pipeline.direct import UNREADABLE
+from pipeline.commits import LAKE_ERRORS, CommitConflict
 from pipeline.jobs.shared import BadSettings
 from pipeline.replay import ReplayStopped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PATIENCE_S = 5
-_EXPECTED = (*UNREADABLE, CommitConflict, ReplayStopped, BadSettings, BotoCoreError, ClientError)
+_EXPECTED = (*LAKE_ERRORS, CommitConflict, ReplayStopped, BadSettings, BotoCoreError, ClientError)
 _OF_SPARK = re.compile(
     r"\[(?:FAILED_READ_FILE|PATH_NOT_FOUND)[^\]]*\] (.+?)(?: SQLSTATE.*)?$"
     r"|^(?:OSError|FileNotFoundError|PermissionError|pyarrow\.lib\.ArrowInvalid): (.+)$"

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import LATENESS, SKEW
 from pipeline.claims import claims_of, claims_on, earlier_claims, lookback, met, with_traces
-from pipeline.commits import LakeView
+from pipeline.commits import LAKE_ERRORS, LakeView
 from pipeline.compare import Records, doubts, examined, few, kept, outcomes, shown
 from pipeline.decided import decided_once
 from pipeline.doubt import crowded, shares_of, within
@@ -29,7 +29,7 @@ from pipeline.findings import Difference
 from pipeline.known import known, known_files
 from pipeline.lake import EventLake
 from pipeline.limits import LimitHistory, limit_history
-from pipeline.period import Period, arrivals
+from pipeline.period import HOUR_MS, Period, arrivals
 from pipeline.rules import broadcast_if_few, in_force, named
 from pipeline.schemas import DIFFERENCE, EventKind
 from pipeline.session import fits_few
@@ -101,7 +101,11 @@ def size_of(view: LakeView, period: Period, now: int, terms: Terms) -> int:
 
     A line of what happened counts for `LINE_BYTES` at least: however well it is packed, it is compared like any other.
     """
-    reach = limit_history(view, period.start, now).reach
+    try:
+        reach = limit_history(view, period.start, now).reach
+    except LAKE_ERRORS:
+        # Whoever looks at the hours names what is gone.
+        reach = HOUR_MS
     decided = arrivals(Period(period.start - lookback(view.root, period, reach, terms.lookback), period.end), now)
     files = [*view.files(EventKind.NOTIFICATION, decided)]
     files += (file for kind in _OTHERS for file in view.files(kind, arrivals(period, now)))
