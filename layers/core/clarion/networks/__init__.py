@@ -9,7 +9,7 @@ pure: what reaches AWS is done by the components, with what `Needs` asks of the 
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, Protocol, TypedDict
 
@@ -231,6 +231,17 @@ class Network(Protocol):
         """What a rule names, for people to read, without what may be secret."""
 
 
+class DeclaredNeeds:
+    """A base of networks, whose needs lie in the module `needs` of their packages."""
+
+    name: str
+
+    @cached_property
+    def needs(self) -> "Needs":
+        found: Needs = import_module(f"{NETWORKS[self.name].rpartition('.')[0]}.needs").NEEDS
+        return found
+
+
 MAX_KEYS, MAX_KEY_BYTES, MAX_SENDER_BYTES = 64, 1_016, 1_024
 """What DynamoDB's keys have room for, beside what is stored with them; each key of an envelope is a query."""
 
@@ -246,13 +257,6 @@ def exceeds_bounds(envelope: Envelope) -> bool:
 def network(name: str) -> Network:
     """Raises `LookupError` for a name that is not registered."""
     found: Network = import_module(NETWORKS[name]).NETWORK
-    return found
-
-
-@cache
-def declared_needs(name: str) -> "Needs":
-    """What the module `needs` of a network's package says."""
-    found: Needs = import_module(f"{NETWORKS[name].rpartition('.')[0]}.needs").NEEDS
     return found
 
 

@@ -5,7 +5,6 @@ when it is first asked for.
 """
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, Purpose, PushDecision, Wanted
@@ -14,6 +13,7 @@ from clarion.messages import PushMessage
 from clarion.networks import (
     SIMPLEX,
     Command,
+    DeclaredNeeds,
     Envelope,
     FcmMessage,
     Newest,
@@ -22,16 +22,12 @@ from clarion.networks import (
     Receiver,
     Row,
     Rule,
-    declared_needs,
 )
 from clarion.networks.simplex import commands, envelope, rules
 from clarion.networks.simplex.bodies import NEWEST, NewestItems, body_of, queue_message
 
-if TYPE_CHECKING:
-    from clarion.networks.needs import Needs
 
-
-class Simplex:
+class Simplex(DeclaredNeeds):
     """Envelopes hold a `QueueMessage` as their content. Its tokens are proven by a protocol of its own."""
 
     name = SIMPLEX
@@ -44,10 +40,6 @@ class Simplex:
     body = NewestItems
     own_purposes = frozenset({Purpose.VERIFICATION, Purpose.WAKE_UP})
     newest: Newest | None = NEWEST
-
-    @property
-    def needs(self) -> "Needs":
-        return declared_needs(SIMPLEX)
 
     def decode(self, raw: bytes) -> Envelope:
         message = envelope.decode(raw)

@@ -1,7 +1,6 @@
 """The statement store behind the kernel's nouns. The wire format, signatures, rules and payloads have modules of their own."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
@@ -10,6 +9,7 @@ from clarion.messages import PushMessage
 from clarion.networks import (
     STATEMENTS,
     Command,
+    DeclaredNeeds,
     Envelope,
     FcmMessage,
     Newest,
@@ -17,17 +17,13 @@ from clarion.networks import (
     PushAnswer,
     Receiver,
     Rule,
-    declared_needs,
 )
 from clarion.networks.statements import codec, payload, rules
 from clarion.networks.statements.codec import ProofKind, Statement
 from clarion.networks.statements.signature import verify
 
-if TYPE_CHECKING:
-    from clarion.networks.needs import Needs
 
-
-class Statements:
+class Statements(DeclaredNeeds):
     """Envelopes hold a `Statement` as their content."""
 
     name = STATEMENTS
@@ -41,10 +37,6 @@ class Statements:
     body_of_row = None
     own_purposes = ()
     newest: Newest | None = None
-
-    @property
-    def needs(self) -> "Needs":
-        return declared_needs(STATEMENTS)
 
     def decode(self, raw: bytes) -> Envelope:
         statement = codec.decode(raw)

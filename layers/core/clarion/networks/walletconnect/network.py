@@ -1,7 +1,6 @@
 """WalletConnect behind the kernel's nouns. What wallets and dapps sign and seal has modules of its own."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
@@ -10,6 +9,7 @@ from clarion.messages import PushMessage
 from clarion.networks import (
     WALLETCONNECT,
     Command,
+    DeclaredNeeds,
     Envelope,
     FcmMessage,
     Newest,
@@ -17,16 +17,12 @@ from clarion.networks import (
     PushAnswer,
     Receiver,
     Rule,
-    declared_needs,
 )
 from clarion.networks.walletconnect import payload, rules, sealed
 from clarion.networks.walletconnect.sealed import SealedNotification
 
-if TYPE_CHECKING:
-    from clarion.networks.needs import Needs
 
-
-class WalletConnect:
+class WalletConnect(DeclaredNeeds):
     """Envelopes hold a `SealedNotification` as their content; they come from the network's own worker."""
 
     name = WALLETCONNECT
@@ -40,10 +36,6 @@ class WalletConnect:
     body_of_row = None
     own_purposes = ()
     newest: Newest | None = None
-
-    @property
-    def needs(self) -> "Needs":
-        return declared_needs(WALLETCONNECT)
 
     def decode(self, raw: bytes) -> Envelope:
         found = sealed.read(raw)

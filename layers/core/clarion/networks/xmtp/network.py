@@ -1,7 +1,6 @@
 """XMTP behind the kernel's nouns. Envelopes, decisions, rules and payloads have modules of their own."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
@@ -10,6 +9,7 @@ from clarion.messages import PushMessage
 from clarion.networks import (
     XMTP,
     Command,
+    DeclaredNeeds,
     Envelope,
     FcmMessage,
     Newest,
@@ -17,19 +17,15 @@ from clarion.networks import (
     PushAnswer,
     Receiver,
     Rule,
-    declared_needs,
 )
 from clarion.networks.xmtp import payload, rules
 from clarion.networks.xmtp.decision import Reason, bytes_hashed, decide_message
 from clarion.networks.xmtp.envelope import TopicMessage, decode
 
-if TYPE_CHECKING:
-    from clarion.networks.needs import Needs
-
 _REFUSED = {Reason.OWN_MESSAGE: Wanted.OWN_MESSAGE, Reason.NOT_PUSHABLE: Wanted.NOT_PUSHABLE}
 
 
-class Xmtp:
+class Xmtp(DeclaredNeeds):
     """Envelopes hold a `TopicMessage` as their content."""
 
     name = XMTP
@@ -43,10 +39,6 @@ class Xmtp:
     body_of_row = None
     own_purposes = ()
     newest: Newest | None = None
-
-    @property
-    def needs(self) -> "Needs":
-        return declared_needs(XMTP)
 
     def decode(self, raw: bytes) -> Envelope:
         message = decode(raw)

@@ -1,7 +1,6 @@
 """Zulip behind the kernel's nouns. Servers hand over pushes for devices: there are no envelopes, and so no rules."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, PushDecision, Wanted
@@ -10,6 +9,7 @@ from clarion.messages import PushMessage
 from clarion.networks import (
     ZULIP,
     Command,
+    DeclaredNeeds,
     Envelope,
     FcmMessage,
     Malformed,
@@ -18,15 +18,11 @@ from clarion.networks import (
     PushAnswer,
     Receiver,
     Rule,
-    declared_needs,
 )
 from clarion.networks.zulip import payload
 
-if TYPE_CHECKING:
-    from clarion.networks.needs import Needs
 
-
-class Zulip:
+class Zulip(DeclaredNeeds):
     """Its devices are subscriptions without rules; its router puts their pushes on the channels' queues."""
 
     name = ZULIP
@@ -40,10 +36,6 @@ class Zulip:
     body_of_row = None
     own_purposes = ()
     newest: Newest | None = None
-
-    @property
-    def needs(self) -> "Needs":
-        return declared_needs(ZULIP)
 
     def decode(self, _raw: bytes) -> Envelope:
         raise Malformed("Zulip shows no envelopes")
