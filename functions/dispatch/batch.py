@@ -121,15 +121,15 @@ class Dispatcher:
     def _attempts(self, deliveries: Sequence[Delivery]) -> list[Attempt]:
         """Each message with its subscription, and what stands in its way."""
         readable = [(delivery, delivery.message) for delivery in deliveries if delivery.message is not None]
-        now = self.clock()
+        attempts = [Attempt(delivery, message, None) for delivery, message in readable]
+        now, fresh = self.clock(), any(_follows_a_write(message) for _, message in readable)
         try:
-            rows = _rows([message for _, message in readable], now)
+            _look_up(attempts, now, consistently=fresh)
+            if not fresh and (dropped := _of_dropped(attempts)):
+                # It may have been written a moment before.
+                _look_up(dropped, now, consistently=True)
         except PynamoDBException:
             return [Attempt(delivery, message, None, UNREAD) for delivery, message in readable]
-        attempts = []
-        for delivery, message in readable:
-            row = rows.get(str(message.subscription_id))
-            attempts.append(Attempt(delivery, message, row, obstacle(message, row, now) or UNTRIED))
         return attempts
 
     def _add_secrets(self, attempts: Iterable[Attempt]) -> None:
@@ -330,27 +330,18 @@ class Dispatcher:
         return int(self.clock() * 1000)
 
 
-def _rows(messages: Sequence[PushMessage], now: float) -> dict[str, Subscription]:
-    """By subscription. What is missing, or would have a push dropped, is read again consistently.
-
-    It may have been written a moment before.
-    """
-    fresh = any(map(_follows_a_write, messages))
-    rows = _read({str(message.subscription_id) for message in messages}, consistently=fresh)
-    if fresh:
-        return rows
-    in_doubt = {
-        name
-        for message in messages
-        if isinstance(obstacle(message, rows.get(name := str(message.subscription_id)), now), SubscriptionGone)
-    }
-    certain = {name: row for name, row in rows.items() if name not in in_doubt}
-    return certain | _read(in_doubt, consistently=True) if in_doubt else rows
+def _look_up(attempts: Collection[Attempt], now: float, *, consistently: bool) -> None:
+    wanted = {str(attempt.message.subscription_id) for attempt in attempts}
+    rows = {row.subscription_id: row for row in Subscription.batch_get(list(wanted), consistent_read=consistently)}
+    for attempt in attempts:
+        attempt.row = rows.get(str(attempt.message.subscription_id))
+        attempt.verdict = obstacle(attempt.message, attempt.row, now) or UNTRIED
 
 
-def _read(subscription_ids: Collection[str], *, consistently: bool) -> dict[str, Subscription]:
-    found = Subscription.batch_get(list(subscription_ids), consistent_read=consistently)
-    return {row.subscription_id: row for row in found}
+def _of_dropped(attempts: Collection[Attempt]) -> list[Attempt]:
+    """Those of subscriptions of which a push would be dropped."""
+    gone = {one.message.subscription_id for one in attempts if isinstance(one.verdict, SubscriptionGone)}
+    return [one for one in attempts if one.message.subscription_id in gone]
 
 
 def _follows_a_write(message: PushMessage) -> bool:
