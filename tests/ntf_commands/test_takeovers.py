@@ -175,19 +175,24 @@ def test_who_has_proven_a_device_ends_the_token_that_waits_for_its_code_there(st
     assert (owners(stage), agent.status()) == ([later.token_id.hex()], AUTH)
 
 
+def do_before_finding_a_subscription(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Once, as another command would between the reads of this one."""
+    acts = iter([act])
+
+    def find_afterwards(subscription_id: str) -> Subscription | None:
+        for each in acts:
+            each()
+        return find_subscription(subscription_id)
+
+    monkeypatch.setattr(token, "find_subscription", find_afterwards)
+
+
 def test_a_token_that_is_verified_at_that_moment_is_not_ended(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = following(stage)
     agent.replace(OTHER_DEVICE)
     code = agent.pushed_code()
     later = stage.agent(b"later", OTHER_DEVICE).activate()
-    meanwhile = iter([code])
-
-    def find_after_verification(subscription_id: str) -> Subscription | None:
-        for pushed in meanwhile:
-            agent.verify(pushed)
-        return find_subscription(subscription_id)
-
-    monkeypatch.setattr(token, "find_subscription", find_after_verification)
+    do_before_finding_a_subscription(monkeypatch, lambda: agent.verify(code))
     assert later.subscribe(1) == AUTH
     assert (agent.status(), owners(stage)) == (b"TKN ACTIVE", [agent.token_id.hex()])
 
@@ -196,14 +201,7 @@ def test_a_token_that_is_replaced_while_it_is_deleted_leaves_no_alias(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = stage.agent().activate()
-    meanwhile = iter([OTHER_DEVICE])
-
-    def find_after_replacement(subscription_id: str) -> Subscription | None:
-        for device in meanwhile:
-            agent.replace(device)
-        return find_subscription(subscription_id)
-
-    monkeypatch.setattr(token, "find_subscription", find_after_replacement)
+    do_before_finding_a_subscription(monkeypatch, lambda: agent.replace(OTHER_DEVICE))
     assert agent.ask(b"TDEL", agent.token_id) == b"OK"
     assert list(StoredToken.scan()) == []
 
