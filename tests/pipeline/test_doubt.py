@@ -35,7 +35,6 @@ FACTS = (
     "receipt string, envelope_id binary, keys array<binary>, plain array<string>, flaw string, observed_at long, "
     "expires_at long"
 )
-OF_ENVELOPES = "receipt string, envelope_id binary, observed_at long, at long"
 RULES = "subscription_id string, key binary, condition binary, condition_digest binary, since long, until long"
 DECIDED = (
     "receipt string, envelope_id binary, subscription_id string, client_id binary, decision string, "
