@@ -10,6 +10,7 @@ from clarion.networks import STATEMENTS, WALLETCONNECT, XMTP, network
 from console.doctor import needs
 from console.doctor.plan import DeploymentPlan, PlannedStack
 from infra.environments import PROD
+from infra.options import STREAM_READS_PER_SECOND, TWO_READERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 RESERVED = 200
@@ -37,6 +38,15 @@ def test_dev_is_bounded_as_the_page_says(template_of: Callable[[str], Template])
     bounds = [source["ScalingConfig"]["MaximumConcurrency"] for source in sources]
     assert set(bounds) == {2}
     assert f"the least that SQS takes: {sum(bounds)} in all" in PAGE
+
+
+def test_the_page_says_how_seldom_further_tasks_of_ingest_read_the_rules_stream() -> None:
+    three, four = (tasks / STREAM_READS_PER_SECOND for tasks in (TWO_READERS + 1, TWO_READERS + 2))
+
+    section = PAGE.partition("#### Larger and further tasks")[2].partition("\n#")[0]
+    assert f"stream_poll_seconds={three}" in section
+    assert f"and four {four}." in section
+    assert f"`stream_poll_seconds` {three} for three and {four} for four" in PAGE
 
 
 FURTHER = PROD.dispatch.concurrency + PROD.dispatch.of_held.concurrency
