@@ -7,6 +7,7 @@ from aws_cdk.assertions import Template
 
 from bench.idle import PAGE, tables
 from tests.infra.templates import metrics_of_dashboard, properties
+from tests.pages import section
 
 DEPLOYING = PAGE.with_name("deploying.md")
 FREE_DASHBOARD_METRICS = 50
@@ -35,6 +36,16 @@ def test_the_first_steps_state_what_production_costs(stated: list[list[str]]) ->
     (edge,) = (row for row in stated[1] if "CloudFront in front of the API" in row)
     prod, added = float(re.findall(r"\*\*(\d+\.\d\d)\*\*", together)[0]), float(edge.split("|")[-2])
     assert f"some {prod + added:.0f} dollars a month" in DEPLOYING.read_text()
+
+
+def test_the_budget_leaves_room_for_pushes_beside_what_production_costs_with_traffic(stated: list[list[str]]) -> None:
+    *_, together = stated[0]
+    added = (row for row in stated[1] if "CloudFront in front of the API" in row or "whatever is published" in row)
+    fixed = float(re.findall(r"\*\*(\d+\.\d\d)\*\*", together)[0]) + sum(float(row.split("|")[-2]) for row in added)
+    budget = section("docs/deploying.md", "A budget")
+    assert f"up to {fixed:.0f} dollars a month" in budget
+    (amount,) = re.findall(r'"Amount": "(\d+)"', budget)
+    assert int(amount) > fixed
 
 
 def test_the_page_on_the_ntf_server_states_what_simplex_costs(stated: list[list[str]]) -> None:
