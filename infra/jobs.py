@@ -146,18 +146,14 @@ class WatchRole(JobRole):
 class ReplayRole(JobRole):
     def __init__(self, scope: Stack, *, base: JobBase, application: emr.CfnApplication) -> None:
         super().__init__(scope, "Replay", base=base, application=application)
-        queues = base.foundation.queues
-        fed = (queues.envelopes.queue, *(pair.queue for pair in queues.pushes.values()))
+        queue = base.foundation.queues.envelopes.queue
         self.allow_lake(WRITTEN_BY_REPLAY)
         lake = base.foundation.data.lake
         allow(self, "s3: PutObject", lake.arn_for_objects(f"{PLANNED}*"))
         accept(self, objects_of(lake, PLANNED), "Each run has a manifest of its own, by its number")
         self.allow_large_envelopes()
-        allow(self, "sqs: SendMessage", *(queue.queue_arn for queue in fed))
-        self.settings = {
-            "envelopes_queue_url": queues.envelopes.queue.queue_url,
-            **queues.push_settings,
-        }
+        allow(self, "sqs: SendMessage", queue.queue_arn)
+        self.settings = {"envelopes_queue_url": queue.queue_url}
 
 
 class RetireRole(JobRole):

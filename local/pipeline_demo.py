@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clarion.channels import CHANNELS
 from clarion.decisions import SubscriptionStatus
 from clarion.tables import RuleRow, Subscription, bind, rule_key
 from local.cast import Cast
@@ -98,9 +97,7 @@ async def _live(system: System, cast: Cast) -> tuple[str, str]:
 
 
 def _queues(deployment: EmulatedDeployment) -> dict[str, str]:
-    names = ("envelopes", *CHANNELS)
-    urls = {f"CLARION_{name.upper()}_QUEUE_URL": deployment.outputs.queue_url(name) for name in names}
-    return {**deployment.emulator.variables, **urls}
+    return {**deployment.emulator.variables, "CLARION_ENVELOPES_QUEUE_URL": deployment.outputs.queue_url("envelopes")}
 
 
 def _populate(deployment: EmulatedDeployment) -> None:

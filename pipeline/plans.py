@@ -1,13 +1,85 @@
 """The runs of `replay`: each is a commit of its own, so that its manifest expires with the plan that it names.
 
 replays/run=000042/commit=<id>/….parquet   what was planned, a commit of that name: see `pipeline.commits`
-replayed/000042                            how far it has been sent
+replayed/000042                            how far it has been sent, and who is at it
 """
 
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+
+from clarion.clock import now_ms
 from pipeline.commits import MANIFESTS, Manifest, name_of, read_manifests
-from pipeline.files import listed
+from pipeline.files import joined, listed, read_text, swap_text
 
 REPLAYS, CHECKPOINTS = "replays", "replayed"
+LEASE_MS = 120_000
+"""Longer than a batch takes: so long after a run was killed another one may go on with it."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What of a run has been `sent`, up to that place in its plan, and until when (UNIX milliseconds) its `holder` has it."""
+
+    sent: int = -1
+    done: bool = False
+    holder: str = ""
+    until: int = 0
+
+    @classmethod
+    def of(cls, text: str | None) -> "Progress":
+        return cls(**json.loads(text)) if text else cls()
+
+
+class RunLease:
+    """One holder at a time sends a run. Each step is a conditional write:
+
+        free, or expired ──take──▶ held ──advance──▶ held, so much further ──finish──▶ done
+                                    └──release──▶ free
+
+    `pause_ms` is how long the holder may wait from one batch to the next.
+    """
+
+    def __init__(self, root: str, run: str, *, pause_ms: int = 0, clock: Callable[[], int] = now_ms) -> None:
+        self._path = joined(root, f"{CHECKPOINTS}/{run}")
+        self._holder = secrets.token_hex(8)
+        self._life_ms = LEASE_MS + pause_ms
+        self._clock = clock
+
+    def take(self) -> int | None:
+        """The last place that has been sent, -1 if none has; None if somebody else has the run, or has finished it."""
+        found = Progress()
+
+        def taken(known: Progress) -> Progress | None:
+            nonlocal found
+            found = known
+            return None if known.done or known.until > self._clock() else self._held(known)
+
+        return found.sent if self._swap(taken) else None
+
+    def advance(self, place: int) -> bool:
+        """After all up to `place` has been sent. If it returns False somebody else has the run now."""
+        return self._swap(lambda known: self._held(replace(known, sent=place)) if self._is_mine(known) else None)
+
+    def finish(self) -> None:
+        self._swap(lambda known: Progress(known.sent, done=True) if self._is_mine(known) else None)
+
+    def release(self) -> None:
+        self._swap(lambda known: Progress(known.sent) if self._is_mine(known) else None)
+
+    def _is_mine(self, known: Progress) -> bool:
+        return known.holder == self._holder
+
+    def _held(self, known: Progress) -> Progress:
+        return replace(known, holder=self._holder, until=self._clock() + self._life_ms)
+
+    def _swap(self, change: Callable[[Progress], Progress | None]) -> bool:
+        def changed(text: str | None) -> str | None:
+            new = change(Progress.of(text))
+            return json.dumps(asdict(new)) if new else None
+
+        return swap_text(self._path, changed)
 
 
 def run_name(run: str) -> str:
@@ -22,6 +94,10 @@ def runs_since(root: str, moment: int) -> list[Manifest]:
     """Those that were planned since then (UNIX milliseconds), in order."""
     names = map(name_of, sorted(listed(root, f"{MANIFESTS}/{REPLAYS}")))
     return [run for run in read_manifests(root, list(names)) if (run.sealed_at or 0) >= moment]
+
+
+def progress(root: str, run: str) -> Progress:
+    return Progress.of(read_text(joined(root, f"{CHECKPOINTS}/{run}")))
 
 
 def next_run(root: str) -> str:

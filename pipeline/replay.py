@@ -1,38 +1,35 @@
 """`replay`: send to the live system again what it has lost, each thing with its own receipt.
 
-    differences ──▶ plan, written to the lake ─┬─▶ envelopes queue    nothing of the envelope was queued: decide anew
-                    (without what earlier      │                      some was, and a secret decides: for one alone
-                     plans have)               └─▶ push queues        some was: only what is missing is pushed
+    differences ──▶ plan, written to the lake ──▶ envelopes queue ──▶ match decides anew, by the rules of now
+                    (without what earlier         for those alone
+                     plans have)                  who are named
 
-What a plan names is never planned again, so running twice sends nothing twice. A run that was stopped is finished by
-the next one, from its last checkpoint on: at most one batch of ten goes out again, under the same receipts, which the
-live system knows.
+What a plan names is never planned again, and one process at a time sends a run: so running twice, even at once, sends
+nothing twice. A run that was stopped is finished by the next one, from its last checkpoint on: at most one batch of ten
+goes out again, under the same receipts, which the live system knows.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import batched
+from itertools import batched, chain
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from clarion import sqs
-from clarion.channels import Channel
-from clarion.decisions import NotificationDecision, Wanted
-from clarion.messages import EnvelopeMessage, PushMessage, Recipient, RemainderMessage
+from clarion.messages import RemainderMessage
 from clarion.networks import network
 from clarion.sqs import SqsMessage
 from pipeline.commits import Manifest, commit, new_commit
-from pipeline.files import joined, read_text, write_text
 from pipeline.findings import REPAIRABLE
 from pipeline.lake import EventLake, named
 from pipeline.period import Period, arrivals
-from pipeline.plans import CHECKPOINTS, REPLAYS, next_run, run_name, run_of, runs_since
+from pipeline.plans import REPLAYS, RunLease, next_run, progress, run_name, run_of, runs_since
 from pipeline.schemas import PLAN, EventKind, in_spark
 from pipeline.snapshots import CLAIMED_BACK_MS
 from pipeline.verify import fetched
@@ -40,12 +37,11 @@ from pipeline.verify import fetched
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-ENVELOPES = "envelopes"
-"""The route of an envelope; that of a push is its channel."""
 BATCH = sqs.ENTRIES
-_DONE = "done"
+MOST_NAMED = 100
+"""Subscriptions in one message, as many as match reads in one request; beside the largest envelope SQS takes them."""
 _WHO = ("receipt", "subscription_id")
-_BUILT = pa.schema([(name, pa.string()) for name in ("receipt", "subscription_id", "route", "message")])
+_BUILT = pa.schema([*((name, pa.string()) for name in _WHO), ("expired", pa.bool_()), ("message", pa.string())])
 
 
 class ReplayStopped(Exception):  # noqa: N818 - it says what has happened
@@ -63,6 +59,14 @@ class Planned:
     known: int
 
 
+@dataclass(frozen=True)
+class Sent:
+    """How many messages went out; the runs that are `left` are somebody else's."""
+
+    messages: int
+    left: Sequence[str]
+
+
 def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, dry_run: bool) -> Planned:
     """Work out what to send again and, unless it is a dry run, commit it as the plan of a new run.
 
@@ -73,114 +77,105 @@ def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, d
     # Without the reconciliation behind it, which every step below would plan and describe once more.
     lost = differences.where(repairable & F.col("subscription_id").isNotNull()).localCheckpoint()
     new = lost.join(lake.plans(period.start).select(*_WHO), on=list(_WHO), how="leftanti").persist()
-    since = arrivals(period, now)
-    observed = lake.read(EventKind.OBSERVED, since).select("receipt", "network", "observed_at", "raw", "location")
-    envelopes = observed.join(new, on="receipt", how="leftsemi").dropDuplicates(["receipt"])
-    queued = lake.read(EventKind.NOTIFICATION, since).where(F.col("decision") == NotificationDecision.QUEUED)
-    begun = queued.select("receipt", F.lit(True).alias("begun")).distinct()
-    whole = new.drop("network").join(envelopes, on="receipt", how="inner").join(begun, on="receipt", how="left")
-    first = F.row_number().over(Window.partitionBy("receipt").orderBy("subscription_id")) == 1
-    rows = whole.select(
-        *_WHO, *_CARRIED, "network", "raw", "location", "observed_at", F.coalesce("begun", F.lit(False)).alias("begun"),
-        first.alias("first"), F.lit(now).alias("now"),
-    ).mapInArrow(partial(_build_batches, oversize=lake.oversize), in_spark(_BUILT))  # fmt: skip
+    observed = lake.read(EventKind.OBSERVED, arrivals(period, now))
+    envelopes = observed.select("receipt", "network", "observed_at", "raw", "location").dropDuplicates(["receipt"])
+    number = F.row_number().over(Window.partitionBy("receipt").orderBy("subscription_id")) - 1
+    parts = new.select(*_WHO, F.floor(number / MOST_NAMED).alias("part")).groupBy("receipt", "part")
+    named_ids = F.sort_array(F.collect_list("subscription_id")).alias("subscription_ids")
+    rows = (
+        parts.agg(named_ids)
+        .join(envelopes, on="receipt", how="inner")
+        .withColumn("now", F.lit(now))
+        .mapInArrow(partial(_build_batches, oversize=lake.oversize), in_spark(_BUILT))
+    )
     ordered = rows.orderBy("receipt", "subscription_id").withColumn("place", F.monotonically_increasing_id())
-    planned = ordered.select(*PLAN.names).persist()
-    counts = planned.agg(F.count("*"), F.count("message"), F.count(F.when(F.col("route") == "", 1))).first()
+    planned = ordered.select(*PLAN.names, "expired").persist()
+    counts = planned.agg(F.count("*"), F.count("message"), F.count_if("expired")).first()
     notifications, messages, expired = counts or (0, 0, 0)
     if not dry_run:
-        files = lake.write_files(REPLAYS, named(run_name(run), planned.where(F.col("route") != "")))
+        files = lake.write_files(REPLAYS, named(run_name(run), planned.where(~F.col("expired")).drop("expired")))
         commit(lake.root, Manifest(run_name(run), new_commit(), sealed_at=now, kinds=files), None)
     known = lost.count() - new.count()
     return Planned(run, notifications - expired, messages, expired, known)
-
-
-_CARRIED = ("client_id", "key", "channel", "wanted")
 
 
 def _build_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows = batch.to_pylist()
         raws = fetched(oversize, (row["raw"] for row in rows), (row["location"] for row in rows))
-        built = [_built(row, raw) for row, raw in zip(rows, raws, strict=True)]
-        yield pa.RecordBatch.from_pylist(built, schema=_BUILT)
+        built = chain.from_iterable(_built(row, raw) for row, raw in zip(rows, raws, strict=True))
+        yield pa.RecordBatch.from_pylist(list(built), schema=_BUILT)
 
 
-def _built(row: Mapping[str, Any], raw: bytes | None) -> dict[str, object]:
-    """A row of the plan; what has expired, or is gone, has no route."""
-    who = {name: row[name] for name in _WHO}
-    nowhere = who | {"route": "", "message": None}
-    if raw is None:
-        return nowhere
-    envelope = network(row["network"]).decode(raw)
-    if envelope.expires_at * 1000 <= row["now"]:
-        return nowhere
+def _built(row: Mapping[str, Any], raw: bytes | None) -> Iterator[dict[str, object]]:
+    """A row of the plan for each subscription, the first one with the message for all of them."""
+    expired = raw is None or network(row["network"]).decode(raw).expires_at * 1000 <= row["now"]
+    message = None if expired else _message(row)
+    for subscription_id in row["subscription_ids"]:
+        yield {"receipt": row["receipt"], "subscription_id": subscription_id, "expired": expired, "message": message}
+        message = None
+
+
+def _message(row: Mapping[str, Any]) -> str:
     # As ingest sent it: what was too large for a message still is.
-    place = {"raw": raw} if row["location"] is None else {"location": row["location"]}
-    message = EnvelopeMessage(
-        network=row["network"], receipt=UUID(row["receipt"]), observed_at=row["observed_at"], **place
-    )
-    if not row["begun"]:
-        return who | {"route": ENVELOPES, "message": message.to_json() if row["first"] else None}
-    if row["wanted"] is None:
-        # Only match can read a secret condition: whether it is wanted, and how.
-        alone = RemainderMessage(**message.observation, subscription_ids=(row["subscription_id"],))
-        return who | {"route": ENVELOPES, "message": alone.to_json()}
-    recipient = Recipient(UUID(row["subscription_id"]), row["client_id"], Channel(row["channel"]))
-    push = PushMessage.of(message, envelope, row["key"], Wanted(row["wanted"]), recipient)
-    return who | {"route": str(push.channel), "message": push.to_json()}
+    place = {"raw": row["raw"]} if row["location"] is None else {"location": row["location"]}
+    names = tuple(row["subscription_ids"])
+    return RemainderMessage(
+        network=row["network"],
+        receipt=UUID(row["receipt"]),
+        observed_at=row["observed_at"],
+        subscription_ids=names,
+        **place,
+    ).to_json()
 
 
 def send(  # noqa: PLR0913 - each by name
     lake: EventLake,
     client: "SQSClient",
-    queues: Mapping[str, str],
+    queue_url: str,
     *,
     now: int,
     per_second: float,
     report: Callable[[int], None],
-) -> int:
-    """Send what is planned and not yet sent; returns how many messages went out, `report`ed as they grow.
-
-    `queues` are URLs by route; what has another route is for a channel that is no longer deployed, and left out.
-    """
-    sent = 0
+) -> Sent:
+    """Send what is planned and not yet sent, and nobody else is sending; `report` the number as it grows."""
+    sent, left = 0, list[str]()
     for planned in unfinished(lake.root, now):
         run = run_of(planned)
-        for batch in batched(_messages(lake, planned, list(queues)), BATCH, strict=False):
-            begun = time.monotonic()
-            _send_batch(client, [(queues[route], SqsMessage(message)) for _, route, message in batch])
-            _mark(lake.root, run, str(batch[-1][0]))
-            sent += len(batch)
-            report(sent)
-            time.sleep(max(0.0, len(batch) / per_second - (time.monotonic() - begun)))
-        _mark(lake.root, run, _DONE)
-    return sent
+        lease = RunLease(lake.root, run, pause_ms=round(1_000 * BATCH / per_second))
+        if (place := lease.take()) is None:
+            left.append(run)
+            continue
+        try:
+            for batch in batched(_messages(lake, planned, place), BATCH, strict=False):
+                begun = time.monotonic()
+                _send_batch(client, queue_url, [message for _, message in batch])
+                sent += len(batch)
+                if not lease.advance(batch[-1][0]):
+                    left.append(run)
+                    break
+                report(sent)
+                time.sleep(max(0.0, len(batch) / per_second - (time.monotonic() - begun)))
+            else:
+                lease.finish()
+        finally:
+            lease.release()
+    return Sent(sent, left)
 
 
 def unfinished(root: str, now: int) -> list[Manifest]:
     """But for those of so long ago that match may know none of the claims any more: it would push all of it again."""
-    return [run for run in runs_since(root, now - CLAIMED_BACK_MS) if _checkpoint(root, run_of(run)) != _DONE]
+    return [run for run in runs_since(root, now - CLAIMED_BACK_MS) if not progress(root, run_of(run)).done]
 
 
-def _messages(lake: EventLake, run: Manifest, routes: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-    """`place, route, message`, in order, a partition at a time."""
-    mark = _checkpoint(lake.root, run_of(run))
-    there: Column = F.col("message").isNotNull() & F.col("route").isin(*routes)
-    rest = lake.read_commit(run, PLAN).where(there if mark is None else there & (F.col("place") > int(mark)))
-    for row in rest.select("place", "route", "message").orderBy("place").toLocalIterator():
-        yield row["place"], row["route"], row["message"]
+def _messages(lake: EventLake, run: Manifest, after: int) -> Iterator[tuple[int, str]]:
+    """`place, message`, in order, a partition at a time."""
+    rest = lake.read_commit(run, PLAN).where(F.col("message").isNotNull() & (F.col("place") > after))
+    for row in rest.select("place", "message").orderBy("place").toLocalIterator():
+        yield row["place"], row["message"]
 
 
-def _send_batch(client: "SQSClient", messages: Sequence[tuple[str, SqsMessage]]) -> None:
-    refused = [reason for reason in sqs.send_to_queues(client, messages) if reason]
+def _send_batch(client: "SQSClient", queue_url: str, messages: Sequence[str]) -> None:
+    refused = [reason for reason in sqs.send(client, queue_url, list(map(SqsMessage, messages))) if reason]
     if refused:
         raise ReplayStopped(f"SQS refused {len(refused)} of {len(messages)}: {refused[0]}")
-
-
-def _checkpoint(root: str, run: str) -> str | None:
-    return read_text(joined(root, f"{CHECKPOINTS}/{run}"))
-
-
-def _mark(root: str, run: str, mark: str) -> None:
-    write_text(joined(root, f"{CHECKPOINTS}/{run}"), mark)

@@ -69,7 +69,6 @@ PLAN = StructType([
     _field("place", _LONG),
     _field("receipt", _TEXT),
     _field("subscription_id", _TEXT),
-    _field("route", _TEXT),
     _field("message", _TEXT, needed=False),
 ])  # fmt: skip
-"""What `replay` sends again: a row for each notification. Those of one envelope share one message: see `replay`."""
+"""What `replay` sends again: a row for each notification. Some of one envelope share the message of the first of them."""

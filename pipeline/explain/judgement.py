@@ -47,16 +47,21 @@ class DecisionVerdict:
         return self.found not in {RIGHT, UNJUDGED, UNKNOWN}
 
 
-def judge_envelope(observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway) -> DecisionVerdict:
-    """The decision on the envelope itself. A drop that is wrong is a difference for each who wanted it."""
+def judge_envelope(
+    observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway, *, notified: bool = False
+) -> DecisionVerdict:
+    """The decision on the envelope itself. A drop that is wrong is a difference for each who wanted it.
+
+    `notified` says that it was decided for some subscriptions, as a replay leaves it.
+    """
     if not observation.has_bytes:
         return DecisionVerdict(UNKNOWN, UNKNOWN, ("Its bytes are not in the lake, so nobody can say what was right.",))
     right, reason = _right_for_envelope(observation, rules)
     either = _either_way(observation, rules, leeway)
     if observation.decision is None:
-        return DecisionVerdict(
-            Difference.MISSING if right == EnvelopeDecision.MATCHED else RIGHT, right, (reason, UNDECIDED)
-        )
+        lost = right == EnvelopeDecision.MATCHED and not notified
+        why = "It was decided for single subscriptions alone." if notified else UNDECIDED
+        return DecisionVerdict(Difference.MISSING if lost else RIGHT, right, (reason, why))
     if observation.decision == right or observation.decision in either:
         return DecisionVerdict(RIGHT, right, (reason,))
     return DecisionVerdict(

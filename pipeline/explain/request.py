@@ -145,8 +145,10 @@ def _doubts(
 
 
 def _receipt_answer(seen: ObservedReceipt, evidence: Evidence, request: ExplainRequest) -> ReceiptAnswer:
-    answers = [NotificationAnswer.of(*judged) for judged in judge_all(seen, evidence, request.leeway)]
-    return ReceiptAnswer.of(seen, judge_envelope(seen, evidence.naming(seen), request.leeway), answers, request.show)
+    judged = list(judge_all(seen, evidence, request.leeway))
+    notified = any(one.decision for one, _ in judged)
+    verdict = judge_envelope(seen, evidence.naming(seen), request.leeway, notified=notified)
+    return ReceiptAnswer.of(seen, verdict, [NotificationAnswer.of(*each) for each in judged], request.show)
 
 
 def judge_all(seen: ObservedReceipt, evidence: Evidence, leeway: Leeway) -> Iterator[tuple[Notified, DecisionVerdict]]:

@@ -3,26 +3,25 @@
 import argparse
 
 import boto3
+from botocore.config import Config
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from clarion.settings import PushQueues
+from clarion.aws import IN_TIME
+from clarion.settings import Settings
 from pipeline import replay
 from pipeline.jobs.shared import every_thousand, log, name_incomplete, reconciled, settings_of
 from pipeline.lake import EventLake
+from pipeline.plans import LEASE_MS
 
 CHOICES = ("receipt", "subscription_id", "network", "difference")
 """The columns of differences that the command line may name a value of, beside the client."""
+PATIENT = IN_TIME.merge(Config(retries={"total_max_attempts": 5}))
+"""Gives up long before the lease of a run has ended."""
 
 
-class ReplaySettings(PushQueues):
+class ReplaySettings(Settings):
     envelopes_queue_url: str
-
-    @property
-    def queues(self) -> dict[str, str]:
-        """By the routes of a plan."""
-        pushes = {str(channel): url for channel, url in self.push_queues.items()}
-        return {replay.ENVELOPES: self.envelopes_queue_url} | pushes
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
@@ -37,10 +36,12 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     log(f"{planned.known:>12,} left: an earlier run has sent them again")
     if settings:
         report = every_thousand("sent")
-        sent = replay.send(
-            lake, boto3.client("sqs"), settings.queues, now=wanted.now, per_second=wanted.per_second, report=report
-        )
-        log(f"{sent:>12,} messages sent")
+        client, queue = boto3.client("sqs", config=PATIENT), settings.envelopes_queue_url
+        sent = replay.send(lake, client, queue, now=wanted.now, per_second=wanted.per_second, report=report)
+        log(f"{sent.messages:>12,} messages sent")
+        for run_left in sent.left:
+            again = "if it was killed, another one can finish it"
+            log(f"run {run_left} is left to who is sending it; {again} {LEASE_MS // 1000} seconds later")
     return 0
 
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 DOCS = Path(__file__).parents[2] / "docs"
-QUEUES = ("envelopes", *PROD.channels)
 KINDS = ("AWS::EMRServerless::Application", "AWS::IAM::Role", "AWS::Scheduler::Schedule")
 LOG = "/aws/emr-serverless/clarion-prod-pipeline"
 
@@ -79,7 +78,7 @@ PERMITTED: Mapping[str, Permissions] = {
         **LARGE,
         **(written := writing(*WRITTEN_BY_REPLAY)),
         "s3:PutObject": {*written["s3:PutObject"], f"DataLake/{PLANNED}*"},
-        "sqs:SendMessage": {f"Queues{name.title()}" for name in QUEUES},
+        "sqs:SendMessage": {"QueuesEnvelopes"},
     },
     "RetireRole": {
         **running("s3", "dynamodb"),
@@ -314,7 +313,7 @@ def test_each_job_is_told_what_it_needs_and_no_more(outputs: Mapping[str, str]) 
     settings = {job: {name for name in each if name.startswith("CLARION_")} for job, each in parameters.items()}
     assert settings == {
         "Daily": set(),
-        "Replay": {f"CLARION_{queue.upper()}_QUEUE_URL" for queue in QUEUES},
+        "Replay": {"CLARION_ENVELOPES_QUEUE_URL"},
         "Retire": {"CLARION_TABLE_PREFIX", "CLARION_EVENTS_STREAM", "CLARION_LATE_EVENTS_QUEUE_URL"},
     }
     for each in parameters.values():

@@ -381,6 +381,17 @@ def test_only_the_pushes_that_their_queue_refused_come_again(scene: Scene, *, se
     assert scene.again() == []
 
 
+def test_what_was_queued_and_lost_is_pushed_again_to_whoever_still_has_a_rule(scene: Scene) -> None:
+    phone, tablet = scene.subscribe(), scene.subscribe(channel=Channel.FCM)
+    [message] = scene.observe_new(1)
+    scene.take(message)
+    assert len(scene.pushes()) == 2
+    tablet.update([Subscription.generation.set(2)])
+    lost = RemainderMessage(**message.observation, subscription_ids=(phone.subscription_id, tablet.subscription_id))
+    assert scene.take(lost) == set()
+    assert [str(push.subscription_id) for push in scene.pushes()] == [phone.subscription_id]
+
+
 def test_a_page_whose_queue_refused_some_goes_on_and_repeats_only_those(scene: Scene) -> None:
     phones = {scene.subscribe().subscription_id for _ in range(PAGE)}
     tablets = {scene.subscribe(channel=Channel.FCM).subscription_id for _ in range(PAGE)}

@@ -76,7 +76,7 @@ def test_each_of_several_reasons_is_given_once() -> None:
 @pytest.mark.parametrize(
     ("settings", "names"),
     [
-        (ReplaySettings, ["apns_queue_url"]),
+        (ReplaySettings, ["CLARION_ENVELOPES_QUEUE_URL: "]),
         (RetireSettings, ["CLARION_TABLE_PREFIX: ", "CLARION_EVENTS_STREAM: ", "CLARION_LATE_EVENTS_QUEUE_URL: "]),
     ],
 )

@@ -85,6 +85,13 @@ def test_an_envelope_that_was_never_decided_is_found_by_its_bytes_and_missing(la
     assert "never decided" in verdict.reasons[-1]
 
 
+def test_an_envelope_that_was_decided_for_some_alone_as_by_a_replay_is_no_difference(lake: SmallLake) -> None:
+    way = Way()
+    lake.commit(way.observed(), way.notification(), way.push())
+    (answer,) = explained(lake, way.envelope_id).receipts
+    assert (answer.verdict.found, answer.verdict.should_be) == ("right", "matched")
+
+
 def test_of_two_receipts_that_were_never_decided_one_is_missing(lake: SmallLake) -> None:
     way = Way()
     again = Way(START + 60_000, number=2, raw=way.raw)

@@ -10,7 +10,7 @@ from pipeline.commits import CommitConflict, Manifest, commit, new_commit, write
 from pipeline.files import write_text
 from pipeline.lookup import Lookup
 from pipeline.period import DAY_MS
-from pipeline.plans import CHECKPOINTS, next_run, run_name, run_of, runs_since
+from pipeline.plans import CHECKPOINTS, LEASE_MS, RunLease, next_run, run_name, run_of, runs_since
 from pipeline.replay import unfinished
 from tests.pipeline.small_lake import START
 
@@ -46,7 +46,7 @@ def test_a_plan_that_has_expired_is_not_read_by_what_is_about_later_days(root: s
 
 def test_runs_count_on_from_the_last_that_was_planned_or_begun(root: str, runs: list[Manifest]) -> None:
     assert (run_of(runs[1]), next_run(root)) == ("000010", "000011")
-    write_text(f"{root}/{CHECKPOINTS}/000012", "done")
+    write_text(f"{root}/{CHECKPOINTS}/000012", "{}")
     assert next_run(root) == "000013"
 
 
@@ -66,5 +66,38 @@ def test_of_two_runs_that_plan_at_once_one_counts(root: str) -> None:
 def test_a_run_is_finished_while_its_claims_are_known(root: str) -> None:
     assert [run_of(each) for each in unfinished(root, START + 45 * DAY_MS)] == ["000010"]
     assert unfinished(root, START + 45 * DAY_MS + 1) == []
-    write_text(f"{root}/{CHECKPOINTS}/000010", "done")
+    lease = RunLease(root, "000010")
+    assert lease.take() == -1
+    lease.finish()
     assert unfinished(root, START) == []
+
+
+def test_one_at_a_time_has_a_run_and_another_goes_on_where_it_was_stopped(root: str) -> None:
+    now = START
+    first, second = (RunLease(root, "000001", clock=lambda: now) for _ in range(2))
+    assert (first.take(), second.take()) == (-1, None)
+    now += LEASE_MS - 1
+    assert first.advance(9)
+    now += LEASE_MS - 1
+    assert second.take() is None
+    now += 1
+    assert second.take() == 9
+    # The first one was only slow, and must not go on.
+    assert not first.advance(19)
+    first.finish()
+    first.release()
+    assert second.advance(29)
+    second.release()
+    assert first.take() == 29
+    first.finish()
+    now += 2 * LEASE_MS
+    assert second.take() is None
+
+
+def test_a_slow_pace_keeps_the_lease(root: str) -> None:
+    now = START
+    slow, other = (RunLease(root, "000001", pause_ms=pause, clock=lambda: now) for pause in (10 * LEASE_MS, 0))
+    assert slow.take() == -1
+    now += 10 * LEASE_MS
+    assert other.take() is None
+    assert slow.advance(9)

@@ -2,25 +2,26 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from clarion.channels import CHANNELS
-from clarion.messages import EnvelopeMessage, PushMessage, RemainderMessage, read_match_message
+from clarion.messages import RemainderMessage, read_match_message
 from clarion.networks import STATEMENTS, XMTP
 from pipeline import arguments, replay
 from pipeline.generator.plan import Plan
 from pipeline.jobs.replay import chosen
 from pipeline.lake import EventLake
+from pipeline.period import Period
 from pipeline.plans import run_name
-from pipeline.schemas import PLAN
+from pipeline.schemas import DIFFERENCE, PLAN
 from tests.pipeline.conftest import NOW
+from tests.pipeline.small_lake import CLIENT, START, SmallLake, Way
 
 FOLLOWED = STATEMENTS, XMTP
 """The networks that show envelopes."""
-QUEUES = {replay.ENVELOPES: "envelopes", **{str(channel): str(channel) for channel in CHANNELS}}
 QUICK = 1e9
 
 
@@ -48,12 +49,12 @@ def lost(differences: DataFrame) -> set[tuple[str, str]]:
 
 
 def send(lake: EventLake, queues: Queues) -> int:
-    return _send(lake, queues, QUICK, lambda _: None)
+    return _send(lake, queues, QUICK, lambda _: None).messages
 
 
 @pytest.mark.usefixtures("adaptive")
 def test_a_replay_sends_each_loss_once_even_if_it_is_stopped_and_run_again(
-    day: EventLake, plan: Plan, differences: DataFrame, lost: set[tuple[str, str]], secret: DataFrame
+    day: EventLake, plan: Plan, differences: DataFrame, lost: set[tuple[str, str]]
 ) -> None:
     now = plan.start + 24 * 3_600_000
     dry = replay.plan(day, differences, plan.period, now, dry_run=True)
@@ -72,21 +73,15 @@ def test_a_replay_sends_each_loss_once_even_if_it_is_stopped_and_run_again(
     again = replay.plan(day, differences, plan.period, now + 1_000, dry_run=False)
     assert (again.notifications, again.known) == (0, len(lost))
     assert send(day, Queues()) == 0
-    to_match = [read_match_message(body) for url, body in sent if url == "envelopes"]
-    whole = [one for one in to_match if isinstance(one, EnvelopeMessage)]
-    envelopes = {str(one.receipt) for one in whole}
-    assert {one.network for one in whole} == {*FOLLOWED}
-    pushes = [(url, PushMessage.model_validate_json(body)) for url, body in sent if url != "envelopes"]
-    assert all(url == push.channel for url, push in pushes)
-    assert {push.network for _, push in pushes} == {*FOLLOWED}
-    pushed = {(str(push.receipt), str(push.subscription_id)) for _, push in pushes}
-    asked = {(str(one.receipt), *one.subscription_ids) for one in to_match if isinstance(one, RemainderMessage)}
-    assert not pushed & asked
-    assert pushed | asked == {who for who in lost if who[0] not in envelopes}
-    assert envelopes <= {receipt for receipt, _ in lost}
-    known = {row[0] for row in secret.collect()}
-    assert {subscription in known for _, subscription in asked} == {True}
-    assert {subscription in known for _, subscription in pushed} == {False}
+    messages = [read_match_message(body) for _, body in sent]
+    asked = {
+        (str(one.receipt), name)
+        for one in messages
+        if isinstance(one, RemainderMessage)
+        for name in one.subscription_ids
+    }
+    assert asked == lost
+    assert {one.network for one in messages} == {*FOLLOWED}
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
@@ -105,21 +100,89 @@ def test_what_has_expired_is_left(
     assert late.expired > late.notifications
 
 
+def test_a_replay_for_one_subscription_names_it_alone_and_a_later_one_only_the_others(lake: EventLake) -> None:
+    SmallLake(lake.root).commit(Way(START, 1).observed())
+    lost = _lost(lake, 1, 3)
+    assert _planned(lake, lost.where(F.col("subscription_id") == str(UUID(int=2)))) == {(1, 2)}
+    assert _planned(lake, lost) == {(1, 1), (1, 3)}
+    assert _planned(lake, lost) == set()
+
+
+def test_of_an_envelope_that_was_queued_for_some_the_rules_of_now_decide_who_else_gets_it(lake: EventLake) -> None:
+    way = Way(START, 1)
+    SmallLake(lake.root).commit(way.observed(), way.notification(to=UUID(int=1)), way.notification(to=UUID(int=2)))
+    assert _planned(lake, _lost(lake, 1, 2)) == {(1, 1), (1, 2)}
+
+
+def test_a_message_names_no_more_than_match_reads_at_once(lake: EventLake) -> None:
+    SmallLake(lake.root).commit(Way(START, 1).observed())
+    subscriptions = 2 * replay.MOST_NAMED + 1
+    assert _planned(lake, _lost(lake, 1, subscriptions)) == {(1, number) for number in range(1, subscriptions + 1)}
+    sent = Queues()
+    send(lake, sent)
+    assert len(sent.sent) == 3
+
+
+def _lost(lake: EventLake, number: int, subscriptions: int) -> DataFrame:
+    """The first so many subscriptions have not got the statement."""
+    way = Way(START, number)
+    rows = [
+        {
+            "difference": "missing",
+            "receipt": str(way.receipt),
+            "subscription_id": str(UUID(int=one)),
+            "network": STATEMENTS,
+            "client_id": CLIENT,
+            "key": way.key,
+            "channel": "fcm",
+            "wanted": "alert",
+        }
+        for one in range(1, subscriptions + 1)
+    ]
+    return lake.spark.createDataFrame(rows, DIFFERENCE)
+
+
+def _planned(lake: EventLake, lost: DataFrame) -> set[tuple[int, int]]:
+    """Statements and subscriptions that the messages of a new run are for: each has to be for those that it names."""
+    before = {row["message"] for row in lake.plans(0).where("message IS NOT NULL").collect()}
+    replay.plan(lake, lost, Period(START, START + 3_600_000), START + 3_600_000, dry_run=False)
+    lake.view.refresh()
+    after = {row["message"] for row in lake.plans(0).where("message IS NOT NULL").collect()}
+    messages = list(map(read_match_message, after - before))
+    assert all(isinstance(one, RemainderMessage) for one in messages)
+    named = [(one, name) for one in messages if isinstance(one, RemainderMessage) for name in one.subscription_ids]
+    return {(int(one.receipt) - 1_000, int(UUID(name))) for one, name in named}
+
+
 def test_a_replay_keeps_to_its_rate_and_a_second_run_sends_nothing(lake: EventLake) -> None:
-    rows = [(place, f"r{place}", "s", "fcm", f"message {place}") for place in range(3 * replay.BATCH)]
+    rows = [(place, f"r{place}", "s", f"message {place}") for place in range(3 * replay.BATCH)]
     lake.write_named(run_name("000001"), lake.spark.createDataFrame(rows, PLAN), NOW)
     queues, reported = Queues(), list[int]()
     begun = time.monotonic()
     sent = _send(lake, queues, 10 * replay.BATCH, reported.append)
-    assert (sent, reported) == (30, [10, 20, 30])
-    assert queues.sent == [("fcm", f"message {place}") for place in range(30)]
+    assert (sent.messages, reported) == (30, [10, 20, 30])
+    assert queues.sent == [("envelopes", f"message {place}") for place in range(30)]
     assert all(at - begun >= 0.1 * number for number, at in enumerate(queues.called_at))
     assert send(lake, queues) == 0
 
 
-def _send(lake: EventLake, queues: Queues, per_second: float, report: Callable[[int], None]) -> int:
+def test_a_replay_that_begins_beside_another_leaves_its_run_to_it(lake: EventLake) -> None:
+    rows = [(place, f"r{place}", "s", f"message {place}") for place in range(3 * replay.BATCH)]
+    lake.write_named(run_name("000001"), lake.spark.createDataFrame(rows, PLAN), NOW)
+    first, second, beside = Queues(), Queues(), list[replay.Sent]()
+
+    def meanwhile(_: int) -> None:
+        beside.append(_send(lake, second, QUICK, lambda _: None))
+
+    assert _send(lake, first, QUICK, meanwhile) == replay.Sent(30, [])
+    assert beside == [replay.Sent(0, ["000001"])] * 3
+    assert (len(first.sent), second.sent) == (30, [])
+    assert _send(lake, second, QUICK, lambda _: None) == replay.Sent(0, [])
+
+
+def _send(lake: EventLake, queues: Queues, per_second: float, report: Callable[[int], None]) -> replay.Sent:
     # It speaks as much of SQS as is needed.
-    return replay.send(lake, queues, QUEUES, now=NOW, per_second=per_second, report=report)  # type: ignore[arg-type]
+    return replay.send(lake, queues, "envelopes", now=NOW, per_second=per_second, report=report)  # type: ignore[arg-type]
 
 
 def _unplanned(lake: EventLake) -> EventLake:
