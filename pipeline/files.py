@@ -64,6 +64,11 @@ def listed(root: str, folder: str) -> dict[str, fs.FileInfo]:
     return {each.path.removeprefix(f"{base}/"): each for each in found if each.type == fs.FileType.File}
 
 
+def is_shown(path: str) -> bool:
+    """Whether a file is none of Hadoop's, or of a writer that hasn't come to its end."""
+    return not path.rpartition("/")[2].startswith((".", "_"))
+
+
 def folders(root: str, folder: str) -> list[str]:
     """The names of the folders right below a folder of `root`; none if there is no such folder."""
     files, base = filesystem(joined(root, folder))
@@ -98,11 +103,14 @@ def write_text(target: str, text: str) -> None:
 
 
 def replace_file(target: Path, content: bytes) -> None:
-    """On a disk: written beside it, under a name that nobody looks for, and renamed."""
+    """On a disk: written beside it, under a name that is not shown, and renamed."""
     target.parent.mkdir(parents=True, exist_ok=True)
     written = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    written.write_bytes(content)
-    written.replace(target)
+    try:
+        written.write_bytes(content)
+        written.replace(target)
+    finally:
+        written.unlink(missing_ok=True)
 
 
 def opened(target: str) -> pa.NativeFile:

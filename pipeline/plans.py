@@ -6,12 +6,12 @@ replayed/000042                            how far it has been sent, and who is 
 
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
 from clarion.clock import now_ms
 from pipeline.commits import MANIFESTS, Manifest, name_of, read_manifests
-from pipeline.files import joined, listed, read_text, swap_text
+from pipeline.files import is_shown, joined, listed, read_text, swap_text
 
 REPLAYS, CHECKPOINTS = "replays", "replayed"
 LEASE_MS = 120_000
@@ -92,7 +92,7 @@ def run_of(manifest: Manifest) -> str:
 
 def runs_since(root: str, moment: int) -> list[Manifest]:
     """Those that were planned since then (UNIX milliseconds), in order."""
-    names = map(name_of, sorted(listed(root, f"{MANIFESTS}/{REPLAYS}")))
+    names = map(name_of, sorted(_listed(root, f"{MANIFESTS}/{REPLAYS}")))
     return [run for run in read_manifests(root, list(names)) if (run.sealed_at or 0) >= moment]
 
 
@@ -102,6 +102,10 @@ def progress(root: str, run: str) -> Progress:
 
 def next_run(root: str) -> str:
     """The number after the last: two that plan at once choose the same, and the commit of the second one fails."""
-    planned = (path.partition("=")[2].removesuffix(".json") for path in listed(root, f"{MANIFESTS}/{REPLAYS}"))
-    begun = (path.rpartition("/")[2] for path in listed(root, CHECKPOINTS))
+    planned = (path.partition("=")[2].removesuffix(".json") for path in _listed(root, f"{MANIFESTS}/{REPLAYS}"))
+    begun = (path.rpartition("/")[2] for path in _listed(root, CHECKPOINTS))
     return f"{max(map(int, (*planned, *begun)), default=0) + 1:06}"
+
+
+def _listed(root: str, folder: str) -> Iterator[str]:
+    return filter(is_shown, listed(root, folder))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from clarion.batching import by_size
 from pipeline.commits import WRITTEN
-from pipeline.files import filesystem, folders, joined, listed
+from pipeline.files import filesystem, folders, is_shown, joined, listed
 from pipeline.period import Period
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def arrived_files(root: str, arrived: Period) -> dict[str, list[str]]:
     with ThreadPoolExecutor(_READERS) as readers:
         for day in readers.map(lambda day: listed(root, f"{RAW}/{day}"), days):
             for path in sorted(day):
-                if arrived.has_hour(hour := arrival_hour(path)) and not path.rpartition("/")[2].startswith((".", "_")):
+                if arrived.has_hour(hour := arrival_hour(path)) and is_shown(path):
                     found.setdefault(hour, []).append(path)
     return found
 

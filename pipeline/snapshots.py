@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from clarion.claims import LONGEST
 from pipeline.commits import MANIFESTS, Manifest, manifest_path, read_manifest, read_manifests
-from pipeline.files import listed, remove
+from pipeline.files import is_shown, listed, remove
 from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, SNAPSHOT_DAYS, Period, hour_path, hour_start
 
 SNAPSHOTS, CLAIMS = "snapshots", "claims"
@@ -33,7 +33,7 @@ def snapshot_name(name: str, day: Period) -> str:
 
 def snapshot_days(root: str, name: str) -> list[Period]:
     """Those that have a snapshot, in order."""
-    paths = listed(root, f"{MANIFESTS}/{SNAPSHOTS}/{name}")
+    paths = filter(is_shown, listed(root, f"{MANIFESTS}/{SNAPSHOTS}/{name}"))
     return [day_of(hour_start(f"{path.rpartition('=')[2].removesuffix('.json')}/00")) for path in sorted(paths)]
 
 

@@ -16,8 +16,8 @@ from pipeline.columns import LINKS
 from pipeline.commits import MANIFESTS, Manifest, name_of, read_manifests
 from pipeline.erase.rewrite import RAW, Rewriter, is_content
 from pipeline.erase.traces import Traces
-from pipeline.files import joined, listed, read_text, write_text
-from pipeline.lookup import READERS, is_shown
+from pipeline.files import is_shown, joined, listed, read_text, write_text
+from pipeline.lookup import READERS
 from pipeline.raw import arrival_hour
 
 JOURNALS = "erasures"

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import resource
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
@@ -26,6 +27,7 @@ from pipeline.commits import (
     read_manifest,
     write_parquet,
 )
+from pipeline.files import replace_file
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_start
 from pipeline.vacuum import KEPT_MS, vacuum
 
@@ -74,6 +76,19 @@ def test_a_manifest_comes_out_of_its_json_as_it_went_in(manifest: Manifest) -> N
 @given(st.integers(0, 4_000_000_000_000))
 def test_an_hour_begins_at_its_start(instant: int) -> None:
     assert hour_start(hour_path(instant)) == instant // HOUR_MS * HOUR_MS
+
+
+def test_a_file_that_can_not_be_written_leaves_the_old_one_and_nothing_beside_it(tmp_path: Path) -> None:
+    target = tmp_path / "manifest.json"
+    replace_file(target, b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            replace_file(target, b"new" * 10)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [(path, path.read_bytes()) for path in tmp_path.iterdir()] == [(target, b"old")]
 
 
 def test_a_written_file_counts_once_it_is_committed(root: str) -> None:

@@ -101,3 +101,12 @@ def test_a_slow_pace_keeps_the_lease(root: str) -> None:
     now += 10 * LEASE_MS
     assert other.take() is None
     assert slow.advance(9)
+
+
+def test_what_a_writer_left_behind_is_no_run(root: str, runs: list[Manifest]) -> None:
+    for place in (f"manifests/{run_name('000010')}.json", f"{CHECKPOINTS}/000011"):
+        left = Path(root) / place
+        left.parent.mkdir(exist_ok=True)
+        left.with_name(f".{left.name}.0123abcd").write_text("")
+    assert next_run(root) == "000011"
+    assert runs_since(root, START) == runs[1:]
