@@ -113,9 +113,10 @@ def _retiring(job: Parser) -> None:
     )
     job.add_argument(
         "--idle-days",
-        type=int,
+        type=_days,
         default=180,
-        help="after so many days with no match, no direct push and no change; default: %(default)s",
+        help="after so many days with no match, no direct push, no wake-up and no change, of which the lake has each "
+        "hour; default: %(default)s",
     )
     job.add_argument(
         "--show", type=int, default=20, help="so many are listed by id, the oldest first; default: %(default)s"

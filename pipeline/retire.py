@@ -1,7 +1,7 @@
 """`retire`: subscriptions that are of no use to anybody any more, listed, and removed as the API removes them.
 
-`dead`: they ended so long ago. `idle`: for so long they have matched nothing, no direct push was for them, and nobody
-touched them.
+`dead`: they ended so long ago. `idle`: for so long they have matched nothing, neither a direct push nor a wake-up was for
+them, and nobody touched them; those of networks that end them by themselves are never idle here.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from clarion.cleanup import erase
 from clarion.decisions import Purpose, SubscriptionStatus
 from clarion.event_log import EventLog
+from clarion.networks import NETWORKS, network
 from clarion.rulesets import Owner, Unchanged
 from clarion.subscription_events import SubscriptionChanged
 from clarion.subscriptions import remove
@@ -30,6 +31,10 @@ SLACK_MS = 60_000
 """An event may be dated a little before or after the write that it records."""
 
 
+_OF_USE = (Purpose.DIRECT, Purpose.WAKE_UP)
+"""What is pushed to a subscription without a notification, as its server or its app has asked."""
+
+
 class RetireStopped(Exception):  # noqa: N818 - it says what has happened
     """These are removed, but events that say so are lost: to the lake, they are in force."""
 
@@ -42,11 +47,11 @@ class RetireAfter:
     """Days that a subscription may be dead, or idle.
 
     It is dead for at least one: so long a server may hand over what a device sealed before its token died, which only the
-    row of its subscription shows to be outdated.
+    row of its subscription shows to be outdated. With `idle` None no idle one is listed: the lake may not know of its use.
     """
 
     dead: int = 30
-    idle: int = 180
+    idle: int | None = 180
 
 
 def useless(lake: EventLake, now: int, after: RetireAfter) -> DataFrame:
@@ -56,12 +61,14 @@ def useless(lake: EventLake, now: int, after: RetireAfter) -> DataFrame:
     changes = known(lake, EventKind.RULES, now, now).select("subscription_id", F.col("at").alias("ruled_at"))
     every = changes.unionByName(states.select("subscription_id", "ruled_at"))
     ruled = every.groupBy("subscription_id").agg(F.max("ruled_at").alias("ruled_at"))
-    reached = _reached(lake, Period(now - after.idle * DAY_MS, now))
+    idle_since = now - (after.idle or 0) * DAY_MS
+    reached = _reached(lake, Period(idle_since, now))
     whole = latest.join(ruled, on="subscription_id", how="left").join(reached, on="subscription_id", how="left")
     used = F.greatest("at", "ruled_at", "reached_at")
     ended = F.col("status").isin(*(str(status) for status in SubscriptionStatus if not status.has_rules))
     dead = ended & (F.col("at") <= now - after.dead * DAY_MS)
-    idle = ~ended & (used <= now - after.idle * DAY_MS)
+    ends_idle = F.col("network").isin(*(name for name in NETWORKS if network(name).needs.ends_idle))
+    idle = ~ended & ~ends_idle & (used <= idle_since) & F.lit(after.idle is not None)
     why = F.when(dead, F.lit("dead")).when(idle, F.lit("idle"))
     since = F.when(dead, F.col("at")).otherwise(used)
     judged = whole.select("subscription_id", "client_id", "status", why.alias("why"), since.alias("since"))
@@ -69,9 +76,9 @@ def useless(lake: EventLake, now: int, after: RetireAfter) -> DataFrame:
 
 
 def _reached(lake: EventLake, period: Period) -> DataFrame:
-    """`subscription_id, reached_at`: when something was last for it, be it a notification or a push by a server."""
-    direct = lake.read(EventKind.PUSH, period).where(F.col("purpose") == str(Purpose.DIRECT))
-    times = [kind.select("subscription_id", "at") for kind in (lake.read(EventKind.NOTIFICATION, period), direct)]
+    """`subscription_id, reached_at`: when something was last for it: a notification, a push by a server, or a wake-up."""
+    pushed = lake.read(EventKind.PUSH, period).where(F.col("purpose").isin(*map(str, _OF_USE)))
+    times = [kind.select("subscription_id", "at") for kind in (lake.read(EventKind.NOTIFICATION, period), pushed)]
     return times[0].unionByName(times[1]).groupBy("subscription_id").agg(F.max("at").alias("reached_at"))
 
 
@@ -105,9 +112,9 @@ def _remove_unchanged(connection: Connection, listed_rows: Iterable[Row], client
     rows = Subscription.batch_get(list(known), consistent_read=True)
     same = [row for row in rows if _unchanged(row, known[row.subscription_id])]
     gone = list[Subscription]()
-    for network in sorted({row.network for row in same}):
-        ids = [row.subscription_id for row in same if row.network == network]
-        removed = remove(connection, ids, Owner(network, client_id))
+    for name in sorted({row.network for row in same}):
+        ids = [row.subscription_id for row in same if row.network == name]
+        removed = remove(connection, ids, Owner(name, client_id))
         gone += [] if isinstance(removed, Unchanged) else removed
     return gone
 

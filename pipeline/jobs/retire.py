@@ -12,8 +12,9 @@ from clarion.event_log import EventLog, EventWriter
 from clarion.settings import EventSettings
 from clarion.tables import bind
 from pipeline import retire
-from pipeline.jobs.shared import every_thousand, log, settings_of
+from pipeline.jobs.shared import every_thousand, log, name_incomplete, settings_of
 from pipeline.lake import EventLake
+from pipeline.period import DAY_MS, Period
 
 
 class RetireSettings(EventSettings):
@@ -22,7 +23,10 @@ class RetireSettings(EventSettings):
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     settings = None if wanted.dry_run else settings_of(RetireSettings)
-    after = retire.RetireAfter(dead=wanted.dead_days, idle=wanted.idle_days)
+    incomplete = name_incomplete(lake, _of_idle_days(wanted))
+    if incomplete:
+        log("no idle one is listed: the lake may not know of its use. Compact what has arrived, or ask for fewer days")
+    after = retire.RetireAfter(dead=wanted.dead_days, idle=None if incomplete else wanted.idle_days)
     useless = retire.useless(lake, wanted.now, after).persist()
     for row in useless.groupBy("why").count().collect():
         log(f"{row['count']:>12,} {row['why']}")
@@ -32,7 +36,13 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     if settings:
         removed = _remove(settings, useless, wanted.now)
         log(f"{removed:>12,} removed; what has changed meanwhile stays")
-    return 0
+    return 1 if incomplete else 0
+
+
+def _of_idle_days(wanted: argparse.Namespace) -> argparse.Namespace:
+    """The same, of the time in which something has to be known of: up to now, of whose hour nothing may be there yet."""
+    period = Period(wanted.now - wanted.idle_days * DAY_MS, wanted.now)
+    return argparse.Namespace(**{**vars(wanted), "period": period, "provisional": True})
 
 
 def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:

@@ -11,12 +11,14 @@ from pynamodb.connection import Connection
 from clarion.channels import Channel
 from clarion.endings import Death, declare_dead
 from clarion.event_log import EventLog, EventWriter
-from clarion.networks import STATEMENTS, ZULIP
+from clarion.networks import SIMPLEX, STATEMENTS, XMTP, ZULIP
 from clarion.subscriptions import Registration, move, register
 from clarion.tables import MODELS, Subscription, Token, bind
 from pipeline.arguments import parse
+from pipeline.completeness import declare_complete
+from pipeline.jobs.retire import run
 from pipeline.lake import EventLake
-from pipeline.period import DAY_MS
+from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
 from pipeline.retire import RetireAfter, RetireStopped, retire, useless
 from pipeline.schemas import EventKind
 from tests.events import SETTINGS, event_log
@@ -81,7 +83,34 @@ def test_what_a_server_pushes_to_is_not_idle(lake: EventLake) -> None:
             (NOW - 190 * DAY_MS, "pushed long ago", "direct"),
         )
     ])  # fmt: skip
-    assert {row["subscription_id"] for row in useless(lake, NOW, AFTER).collect()} == {"woken", "pushed long ago"}
+    assert {row["subscription_id"] for row in useless(lake, NOW, AFTER).collect()} == {"pushed long ago"}
+
+
+def test_what_its_network_ends_by_itself_is_never_idle(lake: EventLake) -> None:
+    old = NOW - 200 * DAY_MS
+    write_rows(lake, EventKind.SUBSCRIPTION, [
+        (old, name, name, CLIENT, "apns", "active", None, 1, 1) for name in (STATEMENTS, XMTP, SIMPLEX)
+    ])  # fmt: skip
+    assert {row["subscription_id"] for row in useless(lake, NOW, AFTER).collect()} == {STATEMENTS}
+
+
+def test_nobody_is_idle_by_a_lake_that_lacks_an_hour(lake: EventLake, capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows(lake, EventKind.SUBSCRIPTION, [
+        state(NOW - 31 * DAY_MS, "dead", "invalid"), state(NOW - 5 * DAY_MS, "idle", "active"),
+    ])  # fmt: skip
+    hours = list(Period(NOW - 2 * DAY_MS - HOUR_MS, NOW - HOUR_MS).hours())
+    declare_complete(lake.root, [*hours[:9], *hours[10:]], NOW)
+    wanted = ["retire", "--lake", lake.root, "--dry-run", "--idle-days", "2", "--now", instant_text(NOW)]
+    assert run(lake, parse(wanted)) == 1
+    said = capsys.readouterr().err
+    assert (f"incomplete: {hours[9]}: nothing has arrived" in said, "1 dead" in said, "1 idle" in said) == (
+        True, True, False
+    )  # fmt: skip
+    declare_complete(lake.root, [hours[9]], NOW)
+    lake.view.refresh()
+    assert run(lake, parse(wanted)) == 0
+    said = capsys.readouterr().err
+    assert ("1 dead" in said, "1 idle" in said) == (True, True)
 
 
 def test_what_has_ended_stays_for_as_long_as_it_may_be_dead(lake: EventLake) -> None:
@@ -108,9 +137,10 @@ def test_one_that_lives_again_under_its_id_stays(lake: EventLake, connection: Co
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "a"])
-def test_nothing_is_removed_within_a_day_of_its_end(days: str) -> None:
+@pytest.mark.parametrize("option", ["--dead-days", "--idle-days"])
+def test_nothing_is_removed_within_a_day_of_its_end_or_its_use(option: str, days: str) -> None:
     with pytest.raises(SystemExit):
-        parse(["retire", "--lake", "lake", "--dead-days", days])
+        parse(["retire", "--lake", "lake", option, days])
 
 
 def test_they_are_removed_as_by_the_api_unless_touched_since(lake: EventLake, connection: Connection) -> None:

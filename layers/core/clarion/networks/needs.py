@@ -167,7 +167,8 @@ class Needs(NamedTuple):
     and ingest read of what a deployment says of it. `server_path` is a regular expression of the paths of servers that ask for all
     of their users from one network address; `refusal_members` are what they look for in each refusal: whoever stands before the
     API, and refuses in JSON, adds them to a problem's own. `body_table` is the table of its own, with one row for each
-    subscription under `subscription_id`, that dispatch reads for pushes without a body.
+    subscription under `subscription_id`, that dispatch reads for pushes without a body. A network that `ends_idle`
+    subscriptions keeps rows of its own beside them, and ends both by itself: nobody else removes one that is idle.
     """
 
     tables: tuple[Table, ...] = ()
@@ -194,6 +195,7 @@ class Needs(NamedTuple):
     commanded_by: tuple[Commander, ...] = tuple(Commander)
     command_delay_seconds: int = 0
     hourly: bool = False
+    ends_idle: bool = False
 
     @property
     def followed(self) -> bool:

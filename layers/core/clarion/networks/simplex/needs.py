@@ -89,4 +89,5 @@ NEEDS = Needs(
         local=LOCAL_OPTIONS,
     ),
     body_table=ITEMS,
+    ends_idle=True,
 )

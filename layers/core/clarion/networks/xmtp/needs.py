@@ -65,4 +65,5 @@ NEEDS = Needs(
     ),
     commanded_by=(),
     hourly=True,
+    ends_idle=True,
 )
