@@ -19,7 +19,7 @@ LEASE_MS = 120_000
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """What of a run has been `sent`, up to that place in its plan, and until when (UNIX milliseconds) its `holder` has it."""
 
     sent: int = -1
@@ -28,7 +28,7 @@ class Progress:
     until: int = 0
 
     @classmethod
-    def of(cls, text: str | None) -> "Progress":
+    def of(cls, text: str | None) -> "RunProgress":
         return cls(**json.loads(text)) if text else cls()
 
 
@@ -49,9 +49,9 @@ class RunLease:
 
     def take(self) -> int | None:
         """The last place that has been sent, -1 if none has; None if somebody else has the run, or has finished it."""
-        found = Progress()
+        found = RunProgress()
 
-        def taken(known: Progress) -> Progress | None:
+        def taken(known: RunProgress) -> RunProgress | None:
             nonlocal found
             found = known
             return None if known.done or known.until > self._clock() else self._held(known)
@@ -63,20 +63,20 @@ class RunLease:
         return self._swap(lambda known: self._held(replace(known, sent=place)) if self._is_mine(known) else None)
 
     def finish(self) -> None:
-        self._swap(lambda known: Progress(known.sent, done=True) if self._is_mine(known) else None)
+        self._swap(lambda known: RunProgress(known.sent, done=True) if self._is_mine(known) else None)
 
     def release(self) -> None:
-        self._swap(lambda known: Progress(known.sent) if self._is_mine(known) else None)
+        self._swap(lambda known: RunProgress(known.sent) if self._is_mine(known) else None)
 
-    def _is_mine(self, known: Progress) -> bool:
+    def _is_mine(self, known: RunProgress) -> bool:
         return known.holder == self._holder
 
-    def _held(self, known: Progress) -> Progress:
+    def _held(self, known: RunProgress) -> RunProgress:
         return replace(known, holder=self._holder, until=self._clock() + self._life_ms)
 
-    def _swap(self, change: Callable[[Progress], Progress | None]) -> bool:
+    def _swap(self, change: Callable[[RunProgress], RunProgress | None]) -> bool:
         def changed(text: str | None) -> str | None:
-            new = change(Progress.of(text))
+            new = change(RunProgress.of(text))
             return json.dumps(asdict(new)) if new else None
 
         return swap_text(self._path, changed)
@@ -96,8 +96,8 @@ def runs_since(root: str, moment: int) -> list[Manifest]:
     return [run for run in read_manifests(root, list(names)) if (run.sealed_at or 0) >= moment]
 
 
-def progress(root: str, run: str) -> Progress:
-    return Progress.of(read_text(joined(root, f"{CHECKPOINTS}/{run}")))
+def progress(root: str, run: str) -> RunProgress:
+    return RunProgress.of(read_text(joined(root, f"{CHECKPOINTS}/{run}")))
 
 
 def next_run(root: str) -> str:

@@ -1,8 +1,8 @@
 """`replay`: send to the live system again what it has lost, each thing with its own receipt.
 
     differences ──▶ plan, written to the lake ──▶ envelopes queue ──▶ match decides anew, by the rules of now
-                    (without what earlier         for those alone
-                     plans have)                  who are named
+                    (without what earlier         for the subscription alone
+                     plans have)                  that a message names
 
 What a plan names is never planned again, and one process at a time sends a run: so running twice, even at once, sends
 nothing twice. A run that was stopped is finished by the next one, from its last checkpoint on: at most one batch of ten
@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import batched, chain
+from itertools import batched
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from clarion import sqs
@@ -38,10 +38,8 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 BATCH = sqs.ENTRIES
-MOST_NAMED = 100
-"""Subscriptions in one message, as many as match reads in one request; beside the largest envelope SQS takes them."""
 _WHO = ("receipt", "subscription_id")
-_BUILT = pa.schema([*((name, pa.string()) for name in _WHO), ("expired", pa.bool_()), ("message", pa.string())])
+_BUILT = pa.schema([(name, pa.string()) for name in (*_WHO, "message")])
 
 
 class ReplayStopped(Exception):  # noqa: N818 - it says what has happened
@@ -53,7 +51,6 @@ class Planned:
     """`expired` are too old to be of use to anybody, or gone; `known` are in an earlier plan."""
 
     run: str
-    notifications: int
     messages: int
     expired: int
     known: int
@@ -78,53 +75,46 @@ def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, d
     lost = differences.where(repairable & F.col("subscription_id").isNotNull()).localCheckpoint()
     new = lost.join(lake.plans(period.start).select(*_WHO), on=list(_WHO), how="leftanti").persist()
     observed = lake.read(EventKind.OBSERVED, arrivals(period, now))
-    envelopes = observed.select("receipt", "network", "observed_at", "raw", "location").dropDuplicates(["receipt"])
-    number = F.row_number().over(Window.partitionBy("receipt").orderBy("subscription_id")) - 1
-    parts = new.select(*_WHO, F.floor(number / MOST_NAMED).alias("part")).groupBy("receipt", "part")
-    named_ids = F.sort_array(F.collect_list("subscription_id")).alias("subscription_ids")
+    facts = observed.select("receipt", "network", "observed_at", "raw", "location")
+    envelopes = facts.join(new, on="receipt", how="leftsemi").dropDuplicates(["receipt"])
     rows = (
-        parts.agg(named_ids)
+        new.select(*_WHO)
         .join(envelopes, on="receipt", how="inner")
         .withColumn("now", F.lit(now))
         .mapInArrow(partial(_build_batches, oversize=lake.oversize), in_spark(_BUILT))
     )
     ordered = rows.orderBy("receipt", "subscription_id").withColumn("place", F.monotonically_increasing_id())
-    planned = ordered.select(*PLAN.names, "expired").persist()
-    counts = planned.agg(F.count("*"), F.count("message"), F.count_if("expired")).first()
-    notifications, messages, expired = counts or (0, 0, 0)
+    planned = ordered.select(*PLAN.names).persist()
+    every, messages = planned.agg(F.count("*"), F.count("message")).first() or (0, 0)
     if not dry_run:
-        files = lake.write_files(REPLAYS, named(run_name(run), planned.where(~F.col("expired")).drop("expired")))
+        files = lake.write_files(REPLAYS, named(run_name(run), planned.where(F.col("message").isNotNull())))
         commit(lake.root, Manifest(run_name(run), new_commit(), sealed_at=now, kinds=files), None)
     known = lost.count() - new.count()
-    return Planned(run, notifications - expired, messages, expired, known)
+    return Planned(run, messages, every - messages, known)
 
 
 def _build_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows = batch.to_pylist()
         raws = fetched(oversize, (row["raw"] for row in rows), (row["location"] for row in rows))
-        built = chain.from_iterable(_built(row, raw) for row, raw in zip(rows, raws, strict=True))
-        yield pa.RecordBatch.from_pylist(list(built), schema=_BUILT)
+        built = [
+            {name: row[name] for name in _WHO} | {"message": _message(row, raw)}
+            for row, raw in zip(rows, raws, strict=True)
+        ]
+        yield pa.RecordBatch.from_pylist(built, schema=_BUILT)
 
 
-def _built(row: Mapping[str, Any], raw: bytes | None) -> Iterator[dict[str, object]]:
-    """A row of the plan for each subscription, the first one with the message for all of them."""
-    expired = raw is None or network(row["network"]).decode(raw).expires_at * 1000 <= row["now"]
-    message = None if expired else _message(row)
-    for subscription_id in row["subscription_ids"]:
-        yield {"receipt": row["receipt"], "subscription_id": subscription_id, "expired": expired, "message": message}
-        message = None
-
-
-def _message(row: Mapping[str, Any]) -> str:
+def _message(row: Mapping[str, Any], raw: bytes | None) -> str | None:
+    """For one subscription; None of what has expired, or is gone."""
+    if raw is None or network(row["network"]).decode(raw).expires_at * 1000 <= row["now"]:
+        return None
     # As ingest sent it: what was too large for a message still is.
-    place = {"raw": row["raw"]} if row["location"] is None else {"location": row["location"]}
-    names = tuple(row["subscription_ids"])
+    place = {"raw": raw} if row["location"] is None else {"location": row["location"]}
     return RemainderMessage(
         network=row["network"],
         receipt=UUID(row["receipt"]),
         observed_at=row["observed_at"],
-        subscription_ids=names,
+        subscription_ids=(row["subscription_id"],),
         **place,
     ).to_json()
 
@@ -170,7 +160,7 @@ def unfinished(root: str, now: int) -> list[Manifest]:
 
 def _messages(lake: EventLake, run: Manifest, after: int) -> Iterator[tuple[int, str]]:
     """`place, message`, in order, a partition at a time."""
-    rest = lake.read_commit(run, PLAN).where(F.col("message").isNotNull() & (F.col("place") > after))
+    rest = lake.read_commit(run, PLAN).where(F.col("place") > after)
     for row in rest.select("place", "message").orderBy("place").toLocalIterator():
         yield row["place"], row["message"]
 

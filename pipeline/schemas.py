@@ -71,4 +71,4 @@ PLAN = StructType([
     _field("subscription_id", _TEXT),
     _field("message", _TEXT, needed=False),
 ])  # fmt: skip
-"""What `replay` sends again: a row for each notification. Some of one envelope share the message of the first of them."""
+"""What `replay` sends again: a row for each notification."""

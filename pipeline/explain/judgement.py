@@ -58,10 +58,11 @@ def judge_envelope(
         return DecisionVerdict(UNKNOWN, UNKNOWN, ("Its bytes are not in the lake, so nobody can say what was right.",))
     right, reason = _right_for_envelope(observation, rules)
     either = _either_way(observation, rules, leeway)
+    if notified and right == EnvelopeDecision.MATCHED != observation.decision:
+        return DecisionVerdict(RIGHT, right, (reason, "It was decided for single subscriptions since."))
     if observation.decision is None:
-        lost = right == EnvelopeDecision.MATCHED and not notified
-        why = "It was decided for single subscriptions alone." if notified else UNDECIDED
-        return DecisionVerdict(Difference.MISSING if lost else RIGHT, right, (reason, why))
+        lost = Difference.MISSING if right == EnvelopeDecision.MATCHED else RIGHT
+        return DecisionVerdict(lost, right, (reason, UNDECIDED))
     if observation.decision == right or observation.decision in either:
         return DecisionVerdict(RIGHT, right, (reason,))
     return DecisionVerdict(

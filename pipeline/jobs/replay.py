@@ -31,7 +31,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
         return 1
     lost = chosen(reconciled(lake, wanted).differences, wanted)
     planned = replay.plan(lake, lost, wanted.period, wanted.now, dry_run=wanted.dry_run)
-    log(f"{planned.notifications:>12,} notifications to send again, in {planned.messages:,} messages")
+    log(f"{planned.messages:>12,} notifications to send again")
     log(f"{planned.expired:>12,} left: their envelopes have expired, or are gone")
     log(f"{planned.known:>12,} left: an earlier run has sent them again")
     if settings:

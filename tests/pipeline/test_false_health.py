@@ -100,8 +100,7 @@ def test_an_hour_of_which_a_data_file_is_gone_is_named_before_it_is_read(
 def test_a_replay_sends_nothing_of_what_may_only_be_missing_here(
     lake: EventLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for queue in ("ENVELOPES", "APNS", "VOIP", "FCM", "WEBPUSH", "WEBHOOK"):
-        monkeypatch.setenv(f"CLARION_{queue}_QUEUE_URL", "https://sqs.example.org/queue")
+    monkeypatch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
     arrive(lake.root, [0], name="late")
     assert JOBS["replay"](lake, arguments.parse(["replay", "--lake", lake.root, *ASKED, *NOW])) == 1
     assert "nothing is sent" in capsys.readouterr().err

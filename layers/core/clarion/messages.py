@@ -161,7 +161,7 @@ class PageMessage(ObservedMessage):
 class RemainderMessage(ObservedMessage):
     """From match to itself: a push queue refused an envelope's pushes for these subscriptions, but took its others.
 
-    Or from the pipeline: what these subscriptions were to have was lost, and is decided anew for them alone.
+    Or from the pipeline: what a subscription was to have was lost, and is decided anew for it alone.
     `look_id` and `repeat_id` are those of the message whose pushes they are.
     """
 
