@@ -15,11 +15,17 @@ HOURS = pa.schema([("hour", pa.string()), ("lines", pa.int64()), ("sealed_at", p
 LIMITS = pa.schema([("network", pa.string()), ("since", pa.int64()), ("pair", pa.string()), ("cap", pa.string())])
 
 
-def hours(view: LakeView, period: Period, now: int, *, provisional: bool) -> pa.Table:
-    """Each hour in which something of the period arrives, in `HOURS`. Without a `problem` it can be judged."""
+def hours(view: LakeView, period: Period, now: int, *, provisional: bool, judged: Manifest | None = None) -> pa.Table:
+    """Each hour in which something of the period arrives, in `HOURS`. Without a `problem` it can be judged.
+
+    Of `judged`, the period's differences, each hour has to be as it was when these were found.
+    """
     arrival = arrivals(period, period.end + HOUR_MS)
     known = {manifest.hour: manifest for manifest in view.manifests(arrival)}
     problems = dict(incomplete_hours(view, period, now, provisional=provisional))
+    if judged:
+        changed = {hour for hour, found in known.items() if found.sealed_at != judged.seen.get(hour)}
+        problems = dict.fromkeys(changed, "it has changed since it was compared") | problems
     rows = [_hour(hour, known.get(hour), problems.get(hour)) for hour in sorted(known | problems)]
     return pa.Table.from_pylist(rows, HOURS)
 

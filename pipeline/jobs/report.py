@@ -22,7 +22,8 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     # What is judged anew from here on needs a page of its own.
     judged = read_manifest(lake.root, differences_name(wanted.period))
     tables = report(lake, wanted.period, wanted.now)
-    tables["hours"] = environment.hours(lake.view, wanted.period, wanted.now, provisional=wanted.provisional)
+    provisional = wanted.provisional
+    tables["hours"] = environment.hours(lake.view, wanted.period, wanted.now, provisional=provisional, judged=judged)
     tables["limits"] = environment.limits(limit_history(lake.view, wanted.period.start, wanted.now), wanted.period)
     made = write_tables(lake.root, wanted.period, tables)
     rows = {name: table.to_pylist() for name, table in tables.items()}

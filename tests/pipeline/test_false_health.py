@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,13 @@ from clarion.events import LimitsLoaded
 from clarion.networks import STATEMENTS
 from pipeline import arguments
 from pipeline.cli import JOBS, main
-from pipeline.commits import LakeView, manifest_path, read_manifest
+from pipeline.commits import LakeView, manifest_path, read_manifest, update
 from pipeline.compact import compact
 from pipeline.due import is_judged
 from pipeline.lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
 from pipeline.reconcile import reconcile
+from pipeline.report_files import page_path
 from pipeline.schemas import EventKind
 from pipeline.snapshots import CLAIMS, snapshot_days
 from pipeline.terms import DEFAULT
@@ -70,6 +72,21 @@ def test_a_reconciliation_keeps_nothing_in_the_session_once_it_is_over(healthy: 
     healthy.read(EventKind.LIMITS).persist().count()
     assert not cached.isEmpty()
     assert (strict(healthy), cached.isEmpty()) == (0, True)
+
+
+def test_a_page_of_hours_that_came_after_they_were_compared_is_not_healthy(
+    lake: EventLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    earlier = ["--now", instant_text(START + 30 * 60_000), "--provisional"]
+    reconciled = arguments.parse(["reconcile", "--strict", "--lake", lake.root, *ASKED, *earlier])
+    update(lake.root, LOST, lambda known: replace(known, sealed_at=None))
+    lake.view.refresh()
+    assert JOBS["reconcile"](lake, reconciled) == 0
+    compact(lake, Period(START - HOUR_MS, START + DAY_MS))
+    assert strict(lake, "report") == 1
+    assert "it has changed since it was compared" in Path(lake.path(page_path(PERIOD))).read_text()
+    assert strict(lake) == 0
+    assert strict(lake, "report") == 0
 
 
 def test_an_absent_lake_is_not_healthy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
