@@ -29,7 +29,8 @@ MOST_ROUNDS = 20
 """So often an hour is begun anew because another commit came first, before that is an error."""
 MOST_LONG = 1 << 53
 """What is more is no instant, span or count: sums of a few still fit into 64 bits."""
-_UUID = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+_UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z"
+"""For Java, whose `$` would let a line break follow."""
 _RULES = f"array<struct<{', '.join(f'{name}: string' for name in RULE.names)}>>"
 
 

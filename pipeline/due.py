@@ -1,21 +1,24 @@
 """Which days the daily run has to judge: yesterday, and each day that an earlier run has missed."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from pipeline.commits import MANIFESTS, LakeView, read_manifest
+from pipeline.commits import MANIFESTS, LakeView, read_manifest, read_manifests, update
 from pipeline.compact import new_files
 from pipeline.files import folders
 from pipeline.lake import EventLake, differences_name
-from pipeline.period import DAY_MS, HOUR_MS, Period, arrivals, hour_start
+from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, arrivals, hour_start
 from pipeline.raw import RAW, arrival_hour
 from pipeline.report_files import is_written
-from pipeline.snapshots import snapshot_days
+from pipeline.snapshots import day_of, snapshot_days
 from pipeline.state import STATES
 
 CATCH_UP_DAYS = 7
 """So many days one run judges at most."""
+DAILY = "daily"
+"""The name of a commit without files: what was judged until then, a daily run has returned."""
 
 
 class DueDays(NamedTuple):
@@ -40,6 +43,24 @@ def is_judged(view: LakeView, day: Period) -> bool:
         return False
     arrived = view.manifests(arrivals(day, day.end + HOUR_MS))
     return all(each.sealed_at is not None and each.sealed_at == verdict.seen.get(each.hour) for each in arrived)
+
+
+def untold_days(root: str, yesterday: Period) -> list[Period]:
+    """Of yesterday and the 15 days before those that were judged, and whose findings no daily run has returned since.
+
+    A run that died before its end has returned nothing.
+    """
+    last = read_manifest(root, DAILY)
+    told = (last.sealed_at or 0) if last else yesterday.start
+    days = [day_of(start) for start in range(yesterday.start - LATEST_MS, yesterday.end, DAY_MS)]
+    verdicts = read_manifests(root, list(map(differences_name, days)))
+    judged_at = {found.hour: found.sealed_at or 0 for found in verdicts}
+    return [day for day in days if judged_at.get(differences_name(day), 0) > told]
+
+
+def note_told(root: str, now: int) -> None:
+    """A daily run of `now` is about to return what it has found."""
+    update(root, DAILY, lambda known: replace(known, sealed_at=now))
 
 
 def first_uncompacted(lake: EventLake, start: int) -> int:

@@ -4,9 +4,11 @@ A day's last lines arrive after it, and late ones later.
 """
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import attrgetter
 
-from pipeline.due import DueDays, due_days
+from pipeline.due import DueDays, due_days, note_told, untold_days
 from pipeline.ending import reason
 from pipeline.jobs import compact, reconcile, report
 from pipeline.jobs.shared import log, name_incomplete, strict
@@ -17,33 +19,43 @@ from pipeline.period import DAY_MS, Period
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
+    """Raises `ExceptionGroup` of what has stopped the snapshots or some days, once all other days are judged."""
     days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.view, wanted.period)
+    untold = [] if wanted.asked else untold_days(lake.root, wanted.period)
     first = min((day.start for day in days.due), default=wanted.period.start)
     status = compact.run(lake, _of(wanted, Period(first - DAY_MS, wanted.now)))
-    for kind, count in write_snapshots(lake, wanted.now).items():
-        log(f"{count:>12,} {kind} in the day's snapshot")
+    errors = list[Exception]()
+    with _others_go_on(errors, "the day's snapshot"):
+        for kind, count in write_snapshots(lake, wanted.now).items():
+            log(f"{count:>12,} {kind} in the day's snapshot")
     for day in days.overdue:
         log(f"never judged: {day}")
-    late = [] if wanted.asked else changed_days(lake, wanted.period, wanted.now)
-    status = max(status, _judge(lake, wanted, {*days.due, *late}))
-    if wanted.period not in days.due:
-        status = max(status, _status_of_judged(lake, wanted))
+    judged = set(days.due)
+    if not wanted.asked:
+        with _others_go_on(errors, "what came late"):
+            judged.update(changed_days(lake, wanted.period, wanted.now))
+    for day in sorted(judged, key=attrgetter("start")):
+        log(f"the day {day}")
+        with _others_go_on(errors, f"the day {day}"):
+            status = max(status, reconcile.run(lake, _of(wanted, day)), report.run(lake, _of(wanted, day)))
+    for day in sorted({wanted.period, *untold} - judged, key=attrgetter("start")):
+        with _others_go_on(errors, f"the day {day}"):
+            status = max(status, _status_of_judged(lake, _of(wanted, day)))
+    if errors:
+        raise ExceptionGroup("days that could not be judged, or what later ones need", errors)
+    if not wanted.asked:
+        note_told(lake.root, wanted.now)
     return max(status, strict(wanted, {"days were never judged": len(days.overdue)}))
 
 
-def _judge(lake: EventLake, wanted: argparse.Namespace, days: Iterable[Period]) -> int:
-    """Raises `ExceptionGroup` of what has stopped some days, once all others are judged."""
-    status, errors = 0, []
-    for day in sorted(days, key=lambda day: day.start):
-        log(f"the day {day}")
-        try:
-            status = max(status, reconcile.run(lake, _of(wanted, day)), report.run(lake, _of(wanted, day)))
-        except Exception as error:  # noqa: BLE001 - raised in the end
-            log(f"the day {day} is left as it is: {reason(error) or type(error).__name__}")
-            errors.append(error)
-    if errors:
-        raise ExceptionGroup("days that could not be judged", errors)
-    return status
+@contextmanager
+def _others_go_on(errors: list[Exception], what: str) -> Iterator[None]:
+    """Keep what stops this for the end."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - raised in the end
+        log(f"{what} is left as it is: {reason(error) or type(error).__name__}")
+        errors.append(error)
 
 
 def _status_of_judged(lake: EventLake, wanted: argparse.Namespace) -> int:

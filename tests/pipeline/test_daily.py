@@ -13,16 +13,17 @@ from infra.config import Platform
 from infra.spark_bundle import code_archive, packages_archive
 from pipeline import arguments
 from pipeline.cli import JOBS
-from pipeline.commits import read_manifest, update
+from pipeline.commits import manifest_path, read_manifest, update
 from pipeline.compact import compact
-from pipeline.due import first_uncompacted
+from pipeline.due import DAILY, first_uncompacted
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import Faults, Plan
-from pipeline.lake import EventLake
+from pipeline.lake import EventLake, differences_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
+from pipeline.report_files import write_page, write_tables
 from pipeline.snapshots import CLAIMS, day_of, snapshot_days, snapshot_name
 from pipeline.state import STATES
-from tests.pipeline.small_lake import SmallLake, subscribed
+from tests.pipeline.small_lake import SmallLake, Way, subscribed
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
 NOW = START + DAY_MS + 2 * HOUR_MS
@@ -59,6 +60,45 @@ def test_the_daily_run_finds_what_is_wrong_and_nothing_else_and_still_reports(la
     assert list(Path(lake.root).glob("reports/*/*/report.html"))
     for name in (*STATES, CLAIMS):
         assert snapshot_days(lake.root, name) == [day_of(START)]
+
+
+def judged(lake: EventLake, day: Period, seen: dict[str, int | None], at: int) -> None:
+    """As a run of then has left it."""
+    name = differences_name(day)
+    update(lake.root, name, lambda known: replace(known, sealed_at=at, seen=seen))
+    write_page(lake.root, day, write_tables(lake.root, day, {}), "<p>", read_manifest(lake.root, name))
+
+
+def nightly(lake: EventLake, now: int) -> tuple[int, list[str]]:
+    """How the scheduled run ends, and why."""
+    wanted = arguments.parse(["daily", "--strict", "--lake", lake.root, "--now", instant_text(now)])
+    lake.view.refresh()
+    return JOBS["daily"](lake, wanted), wanted.why
+
+
+def test_what_a_run_found_that_died_before_its_end_is_returned_by_the_next_one(lake: EventLake) -> None:
+    SmallLake(lake.root).commit(Way(START).observed())
+    yesterday = str(day_of(START))
+    assert nightly(lake, NOW)[0] == 1
+    # A run that is killed gets no further than the page.
+    (Path(lake.root) / manifest_path(DAILY)).unlink()
+    status, why = nightly(lake, NOW + DAY_MS)
+    assert (status, [each.startswith(yesterday) for each in why].count(True)) == (1, 1)
+    status, why = nightly(lake, NOW + DAY_MS + HOUR_MS)
+    assert (status, [each.startswith(yesterday) for each in why].count(True)) == (1, 0)
+
+
+def test_a_day_is_judged_though_a_file_is_gone_of_what_came_late_for_others(lake: EventLake) -> None:
+    late = SmallLake(lake.root).commit(*Way(START - 5 * DAY_MS).delivered())
+    for back in (*range(1, 8), 10):
+        # The last one was judged before the others, and before what came late.
+        seen, at = ({}, START - 2) if back == 10 else ({late.hour: late.sealed_at}, START - 1)
+        judged(lake, day_of(START - back * DAY_MS), seen, at)
+    for file in late.kinds["push"]:
+        Path(lake.path(file.path)).unlink()
+    with pytest.raises(ExceptionGroup, match="could not be judged"):
+        nightly(lake, NOW)
+    assert lake.differences(day_of(START)) is not None
 
 
 def compact_the_day(lake: EventLake) -> None:

@@ -46,6 +46,8 @@ def odd() -> Iterator[str]:
     rules: object
     for rules in ([None], [{}], [{"key": "abc"}], "all", {"key": WAY.key.hex()}):
         yield line(RULED, rules=rules)
+    for name in ("receipt", "subscription_id"):
+        yield line(PUSHED, **{name: f"{WAY.receipt}\n"})
     yield line(PUSHED, at=1e300)
     yield line(PUSHED, at=10**40)
 
