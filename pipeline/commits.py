@@ -78,7 +78,8 @@ class Manifest:
 
     `sealed_at` is when it was found complete, in UNIX milliseconds. `counted` is how many records the live system's own
     counters say must at least be there; None if nobody has asked them. `raw` are the stream's files that it was made of.
-    Of a period's differences, `seen` are the hours that they were made of, with the `sealed_at` that each had.
+    Of a period's differences, `seen` are the hours that they were made of, with the `sealed_at` that each had. Of a
+    snapshot, `unread` are the hours before its end that held something which nobody could read.
     """
 
     hour: str
@@ -88,6 +89,7 @@ class Manifest:
     raw: tuple[DataFile, ...] = ()
     kinds: Kinds = field(default_factory=dict)
     seen: Mapping[str, int | None] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     @property
     def lines(self) -> int:
@@ -105,7 +107,8 @@ class Manifest:
     def from_json(cls, text: str) -> Self:
         values: dict[str, Any] = json.loads(text)
         kinds = {kind: _files(found) for kind, found in values["kinds"].items()}
-        return cls(**values | {"raw": _files(values["raw"]), "kinds": kinds})
+        unread = tuple(values.get("unread", ()))
+        return cls(**values | {"raw": _files(values["raw"]), "kinds": kinds, "unread": unread})
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.commits import DataFile, LakeView
+from pipeline.completeness import unread_before
 from pipeline.lake import EventLake
-from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_start
 from pipeline.rules import broadcast_if_few
 from pipeline.schemas import SCHEMAS, EventKind
 from pipeline.snapshot_rows import read_days, write_day
@@ -58,8 +59,9 @@ def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
     missing = [kind for kind in _LAST if day not in snapshot_days(lake.root, kind)]
     counts = {}
     for kind in missing:
-        last = _LAST[kind](lake, last_before(lake.root, kind, day.end), day.end)
-        counts[kind] = write_day(lake, kind, day, last, now)
+        base = last_before(lake.root, kind, day.end)
+        unread = _unread(lake.view, kind, base, day)
+        counts[kind] = write_day(lake, kind, day, _LAST[kind](lake, base, day.end), now, unread=unread)
         prune(lake.root, kind, now, monthly=True)
     return counts
 
@@ -106,8 +108,26 @@ def _changed(view: LakeView, kind: EventKind, base: Period | None, until: int) -
 
 
 def _late_files(view: LakeView, kind: EventKind, base: Period) -> Iterator[DataFile]:
-    """Of the hours before a snapshot's end, those that have changed since; what isn't sealed yet may have."""
+    """Of the hours before a snapshot's end, those that have changed since, or that it could not read in full.
+
+    What isn't sealed yet may have changed.
+    """
     moment = made_at(view.root, kind, base) - MARGIN_MS
-    for hour in view.manifests(Period(base.end - LATE_FILES_MS, base.end)):
+    late = Period(base.end - LATE_FILES_MS, base.end)
+    for hour in view.manifests(late):
         if hour.sealed_at is None or hour.sealed_at > moment:
             yield from hour.kinds.get(kind, ())
+    for earlier in _carried(view, kind, base):
+        if hour_start(earlier) < late.start:
+            yield from view.files(kind, Period(hour_start(earlier), hour_start(earlier) + HOUR_MS))
+
+
+def _carried(view: LakeView, kind: EventKind, base: Period | None) -> tuple[str, ...]:
+    snapshot = read_snapshot(view.root, kind, base) if base else None
+    return snapshot.unread if snapshot else ()
+
+
+def _unread(view: LakeView, kind: EventKind, base: Period | None, day: Period) -> list[str]:
+    """The hours that a day's snapshot, made of the one of `base`, has not in full."""
+    since = Period(base.end if base else 0, day.end)
+    return [hour for hour, _ in unread_before(view, since, _carried(view, kind, base))]
