@@ -19,7 +19,9 @@ from pyarrow import compute as pc
 from pyarrow import dataset, parquet
 
 from clarion.networks.statements.rules import NUMBER
-from pipeline.commits import (
+from pipeline.generator.plan import Plan
+from pipeline.generator.traffic import Draft, keypair, signed_draft
+from pipeline.lake.commits import (
     DataFile,
     Kinds,
     Manifest,
@@ -30,11 +32,9 @@ from pipeline.commits import (
     new_commit,
     write_parquet,
 )
-from pipeline.files import joined
-from pipeline.generator.plan import Plan
-from pipeline.generator.traffic import Draft, keypair, signed_draft
+from pipeline.lake.files import joined
+from pipeline.lake.schemas import EventKind
 from pipeline.period import EVER
-from pipeline.schemas import EventKind
 
 ANSWERS = "made/answers"
 _DRAFTED = [*Draft._fields[:-1], "topic"]

@@ -16,7 +16,8 @@ from pyarrow import fs
 from pyarrow import parquet as pq
 
 from clarion.storage import EVENTS_PREFIX
-from pipeline.commits import (
+from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces, count_lines, uuids
+from pipeline.lake.commits import (
     CommitConflict,
     DataFile,
     Manifest,
@@ -27,9 +28,8 @@ from pipeline.commits import (
     read_manifest,
     write_parquet,
 )
-from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces, count_lines, uuids
-from pipeline.files import filesystem, joined, listed, remove, replace_file
-from pipeline.lookup import read_bytes
+from pipeline.lake.files import filesystem, joined, listed, remove, replace_file
+from pipeline.lake.lookup import read_bytes
 
 RAW = EVENTS_PREFIX.rstrip("/")
 _ROWS = 1 << 16

@@ -25,9 +25,9 @@ from clarion.networks.xmtp.wire_pb2 import GroupMessage, NodeEnvelope
 from clarion.subscription_events import RuleRef
 from pipeline.generator import faults, live
 from pipeline.generator.plan import DICE, Keep, Made, Plan
-from pipeline.limit_spans import default_span
+from pipeline.in_force.limit_spans import default_span
+from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS
-from pipeline.schemas import EventKind
 
 MESSAGES = "messages"
 """The name of how many there are."""

@@ -7,9 +7,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from clarion.settings import PushQueues
-from pipeline import replay
 from pipeline.jobs.shared import every_thousand, log, name_incomplete, reconciled, settings_of
-from pipeline.lake import EventLake
+from pipeline.lake.event_lake import EventLake
+from pipeline.repair import replay
 
 CHOICES = ("receipt", "subscription_id", "network", "difference")
 """The columns of differences that the command line may name a value of, beside the client."""

@@ -8,10 +8,10 @@ from itertools import groupby
 from pydantic import ValidationError
 
 from clarion.settings import PREFIX, Settings
-from pipeline.completeness import EXAMPLE, IncompleteHour, incomplete_hours
-from pipeline.lake import EventLake
+from pipeline.compaction.completeness import EXAMPLE, IncompleteHour, incomplete_hours
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS, hour_runs
-from pipeline.reconcile import Findings, reconcile
+from pipeline.reconciliation.reconcile import Findings, reconcile
 from pipeline.terms import Terms
 
 NAMED = 3

@@ -24,12 +24,21 @@ from clarion.networks.statements import signature
 from clarion.networks.statements.codec import Statement, encode
 from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
 from pipeline.columns import file_name
-from pipeline.commits import DataFile, Manifest, commit, data_folder, new_commit, read_manifest, update, write_parquet
-from pipeline.files import filesystem, joined, listed
-from pipeline.lake import EventLake
-from pipeline.lookup import kind_of
+from pipeline.lake.commits import (
+    DataFile,
+    Manifest,
+    commit,
+    data_folder,
+    new_commit,
+    read_manifest,
+    update,
+    write_parquet,
+)
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.files import filesystem, joined, listed
+from pipeline.lake.lookup import kind_of
+from pipeline.lake.schemas import SCHEMAS, EventKind
 from pipeline.period import HOUR_MS, hour_path
-from pipeline.schemas import SCHEMAS, EventKind
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 CLIENT, OTHER = b"c" * 32, b"d" * 32

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clarion.limiter import Admitted, Limit, Window, count, judge, mark_of
-from pipeline import admit
-from pipeline.admit import PairAttempt, PairReplay, replay_batches
 from pipeline.findings import Difference
-from pipeline.limit_spans import LimitSpan
-from pipeline.limits import LimitHistory, PairLimits
+from pipeline.in_force.limit_spans import LimitSpan
+from pipeline.in_force.limits import LimitHistory, PairLimits
 from pipeline.period import FOREVER
+from pipeline.reconciliation import limit_replay
+from pipeline.reconciliation.limit_replay import PairAttempt, PairReplay, replay_batches
 
 LIMIT = Limit(count=3, window=60_000, cooldown=120_000)
 LONGER = Limit(count=2, window=60_000, cooldown=600_000)
@@ -106,7 +106,7 @@ def test_what_is_forgotten_has_no_bearing(rows: list[tuple[int, str, int, int]])
     )
     seldom = passes(history)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(admit, "PRUNED_EVERY", 1)
+        patch.setattr(limit_replay, "PRUNED_EVERY", 1)
         assert passes(history) == seldom
 
 
@@ -164,7 +164,7 @@ def contradicted(*batches: pa.RecordBatch) -> list[dict[str, str]]:
 
 def test_a_pair_goes_on_from_one_batch_to_the_next() -> None:
     rows = [attempt(number, number, "queued") for number in range(4)]
-    over = {"receipt": "r", "difference": Difference.UNEXPECTED, "evidence": admit.OVER_THE_LIMIT}
+    over = {"receipt": "r", "difference": Difference.UNEXPECTED, "evidence": limit_replay.OVER_THE_LIMIT}
     assert contradicted(batch(rows)) == [over]
     assert contradicted(*(batch([one]) for one in rows)) == [over]
     assert contradicted(batch(rows[:2]), batch(rows[2:], client=b"another")) == []

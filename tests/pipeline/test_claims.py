@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from clarion import claims as live
-from pipeline.claims import CLAIM, claims_of, claims_on, lasts_until, with_traces
 from pipeline.period import DAY_MS
+from pipeline.reconciliation.claims import CLAIM, claims_of, claims_on, lasts_until, with_traces
 
 NOW = 1_790_000_000_000
 GRACE = 15_000

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from pipeline.commits import (
+from pipeline.compaction.vacuum import KEPT_MS, vacuum
+from pipeline.lake.commits import (
     CommitConflict,
     DataFile,
     Manifest,
@@ -27,7 +28,6 @@ from pipeline.commits import (
     write_parquet,
 )
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_start
-from pipeline.vacuum import KEPT_MS, vacuum
 
 AT = 1_790_000_000_000 // DAY_MS * DAY_MS
 HOUR = hour_path(AT)

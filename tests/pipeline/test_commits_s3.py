@@ -12,10 +12,10 @@ import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
-from pipeline import files
-from pipeline.commits import CommitConflict, commit, manifest_path, manifests, read_manifest
-from pipeline.files import swap_text
-from pipeline.vacuum import vacuum
+from pipeline.compaction.vacuum import vacuum
+from pipeline.lake import files
+from pipeline.lake.commits import CommitConflict, commit, manifest_path, manifests, read_manifest
+from pipeline.lake.files import swap_text
 from tests.pipeline.test_commits import DAY, HOUR, made, values
 
 BUCKET = "lake"

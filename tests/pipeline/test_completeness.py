@@ -9,7 +9,10 @@ import pyarrow as pa
 import pytest
 
 from pipeline.columns import UNREADABLE
-from pipeline.commits import (
+from pipeline.compaction.completeness import incomplete_hours
+from pipeline.generator.plan import Plan
+from pipeline.in_force.state import STATES
+from pipeline.lake.commits import (
     DataFile,
     LakeView,
     Manifest,
@@ -19,14 +22,11 @@ from pipeline.commits import (
     update,
     write_parquet,
 )
-from pipeline.completeness import incomplete_hours
-from pipeline.due import CATCH_UP_DAYS, due_days
-from pipeline.generator.plan import Plan
-from pipeline.lake import EventLake, differences_name
+from pipeline.lake.event_lake import EventLake, differences_name
+from pipeline.lake.snapshots import day_of, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
-from pipeline.report_files import report_name, write_page, write_tables
-from pipeline.snapshots import day_of, snapshot_name
-from pipeline.state import STATES
+from pipeline.reconciliation.due import CATCH_UP_DAYS, due_days
+from pipeline.report.report_files import report_name, write_page, write_tables
 
 AT = 1_790_000_000_000 // DAY_MS * DAY_MS
 PERIOD = Period(AT, AT + 2 * HOUR_MS)

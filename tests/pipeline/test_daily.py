@@ -13,15 +13,15 @@ from infra.config import Platform
 from infra.spark_bundle import code_archive, packages_archive
 from pipeline import arguments
 from pipeline.cli import JOBS
-from pipeline.commits import read_manifest, update
-from pipeline.compact import compact
-from pipeline.due import first_uncompacted
+from pipeline.compaction.compact import compact
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import Faults, Plan
-from pipeline.lake import EventLake
+from pipeline.in_force.state import STATES
+from pipeline.lake.commits import read_manifest, update
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_days, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
-from pipeline.snapshots import CLAIMS, day_of, snapshot_days, snapshot_name
-from pipeline.state import STATES
+from pipeline.reconciliation.due import first_uncompacted
 from tests.pipeline.small_lake import SmallLake, subscribed
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS

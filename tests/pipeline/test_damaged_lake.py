@@ -16,7 +16,11 @@ from pyarrow import parquet as pq
 from clarion.decisions import PushDecision
 from clarion.deliveries import DeliveryRecord, pack
 from pipeline.__main__ import main
-from pipeline.commits import (
+from pipeline.compaction.completeness import incomplete_hours
+from pipeline.compaction.vacuum import KEPT_MS, vacuum
+from pipeline.erase.run import erase
+from pipeline.explain.request import ExplainRequest, explain
+from pipeline.lake.commits import (
     DamagedManifest,
     LakeView,
     Manifest,
@@ -28,14 +32,10 @@ from pipeline.commits import (
     update,
     write_parquet,
 )
-from pipeline.completeness import incomplete_hours
-from pipeline.due import is_judged
-from pipeline.erase.run import erase
-from pipeline.explain.request import ExplainRequest, explain
-from pipeline.lake import differences_name
-from pipeline.lookup import Lookup
+from pipeline.lake.event_lake import differences_name
+from pipeline.lake.lookup import Lookup
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
-from pipeline.vacuum import KEPT_MS, vacuum
+from pipeline.reconciliation.due import is_judged
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, SmallLake, Way, ruled, subscribed
 
 HOUR = hour_path(START)

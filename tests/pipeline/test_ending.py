@@ -13,12 +13,12 @@ from botocore.exceptions import NoCredentialsError
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import ON_INTERRUPTION, cli
-from pipeline.commits import CommitConflict
-from pipeline.ending import reason
 from pipeline.jobs.replay import ReplaySettings
 from pipeline.jobs.retire import RetireSettings
 from pipeline.jobs.shared import BadSettings, settings_of
-from pipeline.lake import EventLake
+from pipeline.lake.commits import CommitConflict
+from pipeline.lake.event_lake import EventLake
+from pipeline.spark.ending import reason
 
 INTERRUPTED_WITHIN_S = 60
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.__main__ import main
-from pipeline.commits import manifest_path, manifests, read_manifest
 from pipeline.erase.run import Erased, ErasureJournal, erase
 from pipeline.erase.traces import Traces
-from pipeline.files import listed
+from pipeline.lake.commits import manifest_path, manifests, read_manifest
+from pipeline.lake.files import listed
 from pipeline.period import DAY_MS, EVER, HOUR_MS, Period, hour_path, hour_start
-from pipeline.report_files import page_path, read_tables, report_name, write_page, write_tables
+from pipeline.report.report_files import page_path, read_tables, report_name, write_page, write_tables
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, subscribed
 from tests.pipeline.test_commits_s3 import BUCKET, ROOT, RecordedS3, s3, server  # noqa: F401 - fixtures
 

@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from clarion.events import PushTried
 from pipeline.columns import UNREADABLE
-from pipeline.commits import (
+from pipeline.compaction.compact import compact
+from pipeline.compaction.merge import MOST, SMALL_BYTES, crowded, merge_small_files
+from pipeline.lake.commits import (
     DataFile,
     Manifest,
     commit,
@@ -20,12 +22,10 @@ from pipeline.commits import (
     read_manifest,
     write_parquet,
 )
-from pipeline.compact import compact
-from pipeline.lake import EventLake, Written
-from pipeline.lookup import Lookup
-from pipeline.merge import MOST, SMALL_BYTES, crowded, merge_small_files
+from pipeline.lake.event_lake import EventLake, Written
+from pipeline.lake.lookup import Lookup
+from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
-from pipeline.schemas import EventKind
 from tests.pipeline.small_lake import START, SmallLake, Way
 
 pytestmark = pytest.mark.usefixtures("adaptive")

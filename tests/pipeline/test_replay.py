@@ -10,12 +10,13 @@ from pyspark.sql import functions as F
 from clarion.channels import CHANNELS
 from clarion.messages import EnvelopeMessage, PushMessage, RemainderMessage, read_match_message
 from clarion.networks import STATEMENTS, XMTP
-from pipeline import arguments, replay
+from pipeline import arguments
 from pipeline.generator.plan import Plan
 from pipeline.jobs.replay import chosen
-from pipeline.lake import EventLake
-from pipeline.plans import run_name
-from pipeline.schemas import PLAN
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.plans import run_name
+from pipeline.lake.schemas import PLAN
+from pipeline.repair import replay
 from tests.pipeline.conftest import NOW
 
 FOLLOWED = STATEMENTS, XMTP

@@ -15,10 +15,10 @@ from clarion.networks import STATEMENTS, ZULIP
 from clarion.subscriptions import Registration, move, register
 from clarion.tables import MODELS, Subscription, Token, bind
 from pipeline.arguments import parse
-from pipeline.lake import EventLake
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS
-from pipeline.retire import RetireAfter, RetireStopped, retire, useless
-from pipeline.schemas import EventKind
+from pipeline.repair.retire import RetireAfter, RetireStopped, retire, useless
 from tests.events import SETTINGS, event_log
 from tests.pipeline.small_lake import write_rows
 

@@ -15,9 +15,17 @@ from clarion.networks import SIMPLEX, STATEMENTS
 from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.rules import CALL, key_of
 from clarion.networks.statements.signature import sign
+from pipeline.in_force.rules import (
+    answer_batches,
+    asked,
+    expected,
+    in_force,
+    latest_subscriptions,
+    rule_changes,
+    with_answers,
+)
+from pipeline.lake.schemas import SCHEMAS, EventKind
 from pipeline.period import FOREVER
-from pipeline.rules import answer_batches, asked, expected, in_force, latest_subscriptions, rule_changes, with_answers
-from pipeline.schemas import SCHEMAS, EventKind
 from tests import toy
 
 SENDER, CLIENT = b"a" * 32, b"c" * 32

@@ -8,15 +8,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from clarion.events import LimitsLoaded
 from clarion.networks import STATEMENTS
-from pipeline.commits import DataFile, LakeView, Manifest, add_files, commit, new_commit
 from pipeline.generator.plan import Plan
-from pipeline.lake import EventLake
+from pipeline.in_force.state import STATES
+from pipeline.lake.commits import DataFile, LakeView, Manifest, add_files, commit, new_commit
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.schemas import EventKind
+from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_name
 from pipeline.period import EVER, HOUR_MS, Period, hour_path
-from pipeline.reconcile import LINE_BYTES, reconcile, size_of
-from pipeline.schemas import EventKind
-from pipeline.session import FEW_BYTES, WITH_FEW, fits_few, fitted
-from pipeline.snapshots import CLAIMS, day_of, snapshot_name
-from pipeline.state import STATES
+from pipeline.reconciliation.reconcile import LINE_BYTES, reconcile, size_of
+from pipeline.spark.session import FEW_BYTES, WITH_FEW, fits_few, fitted
 from pipeline.terms import Terms
 from tests.pipeline.conftest import ADAPTIVE, NOW, START
 from tests.pipeline.small_lake import SmallLake

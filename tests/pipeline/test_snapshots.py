@@ -11,16 +11,16 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.commits import DataFile, update
-from pipeline.known import MARGIN_MS, known, write_snapshots
-from pipeline.lake import EventLake
-from pipeline.limits import limit_history
+from pipeline.in_force.known import MARGIN_MS, known, write_snapshots
+from pipeline.in_force.limits import limit_history
+from pipeline.in_force.rules import in_force, latest_subscriptions, rule_changes
+from pipeline.in_force.state import STATES, last_rules
+from pipeline.lake.commits import DataFile, update
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.schemas import EventKind
+from pipeline.lake.snapshot_rows import write_day
+from pipeline.lake.snapshots import day_of, prune, read_snapshot, snapshot_days, snapshot_name
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, SNAPSHOT_DAYS, hour_path
-from pipeline.rules import in_force, latest_subscriptions, rule_changes
-from pipeline.schemas import EventKind
-from pipeline.snapshot_rows import write_day
-from pipeline.snapshots import day_of, prune, read_snapshot, snapshot_days, snapshot_name
-from pipeline.state import STATES, last_rules
 from tests.pipeline.conftest import copied
 from tests.pipeline.small_lake import LakeRow, write_rows
 
