@@ -9,7 +9,7 @@ from clarion.decisions import EnvelopeDecision, NotificationDecision, Purpose, P
 from clarion.networks import NETWORKS
 
 LINKS = "symlinks"
-"""The folder of the lists that Athena reads: see `pipeline.lake.links`."""
+"""The folder of the lists that Athena reads: see `pipeline.lake.commits`."""
 FILE_NAMES = {"at": "happened_at", "order": "window_version", "window": "count_window"}
 """Columns that have another name in the lake's files than in events: SQL reserves these words, in DuckDB or Athena."""
 UNREADABLE = "unreadable"

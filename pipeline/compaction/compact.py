@@ -19,8 +19,9 @@ from pyspark.storagelevel import StorageLevel
 from pipeline.columns import COLUMNS, UNREADABLE
 from pipeline.compaction.completeness import is_over
 from pipeline.compaction.merge import merge_small_files
-from pipeline.lake.commits import CommitConflict, DataFile, Manifest, commit, discard, merged, new_commit
+from pipeline.lake.commits import CommitConflict, Manifest, commit, discard, merged, new_commit
 from pipeline.lake.event_lake import HOME, EventLake, paths_frame
+from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import LINES, arrived_files, line_batches
 from pipeline.lake.schemas import RULE, SCHEMAS, VERSION, EventKind, in_spark
 from pipeline.period import Period

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from pipeline.columns import UNREADABLE
 from pipeline.in_force.state import STATES
-from pipeline.lake.commits import DataFile, LakeView, Manifest, update
+from pipeline.lake.commits import LakeView, Manifest, update
 from pipeline.lake.files import listed
+from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import arrived_files
 from pipeline.lake.snapshots import GRACE_MS, LATE_FILES_MS, last_before
 from pipeline.period import HOUR_MS, Period, arrivals, hour_start

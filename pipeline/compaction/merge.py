@@ -1,16 +1,20 @@
 """Many small files of an hour become one: `watch` compacts every few minutes, and each time adds a file of each kind.
 
-One commit names the new file in the place of the old ones, which stay for their readers until `vacuum` removes them: so nobody
-meets a rewrite.
+One commit names the new file in the place of the old ones, which stay for their readers until `vacuum` removes
+them: so nobody meets a rewrite.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pipeline.lake.commits import CommitConflict, DataFile, Kinds, Manifest, commit, discard, new_commit
+from pipeline.lake.commits import CommitConflict, Kinds, Manifest, commit, discard, new_commit
 from pipeline.lake.event_lake import EventLake, Written
 from pipeline.period import Period
+
+if TYPE_CHECKING:
+    from pipeline.lake.parquet import DataFile
 
 MOST = 16
 """So many small files of a kind an hour may have: the next one has them merged."""

@@ -19,17 +19,16 @@ from clarion.storage import EVENTS_PREFIX
 from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces, count_lines, uuids
 from pipeline.lake.commits import (
     CommitConflict,
-    DataFile,
     Manifest,
     commit,
     data_folder,
     manifest_path,
     new_commit,
     read_manifest,
-    write_parquet,
 )
 from pipeline.lake.files import filesystem, joined, listed, remove, replace_file
 from pipeline.lake.lookup import read_bytes
+from pipeline.lake.parquet import DataFile, write_parquet
 
 RAW = EVENTS_PREFIX.rstrip("/")
 _ROWS = 1 << 16

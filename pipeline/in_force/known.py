@@ -17,8 +17,9 @@ from pyspark.sql import functions as F
 
 from pipeline.in_force.rules import broadcast_if_few
 from pipeline.in_force.state import STATES, as_states, last_limits, last_rules, last_subscriptions
-from pipeline.lake.commits import DataFile, LakeView
+from pipeline.lake.commits import LakeView
 from pipeline.lake.event_lake import EventLake
+from pipeline.lake.parquet import DataFile
 from pipeline.lake.schemas import SCHEMAS, EventKind
 from pipeline.lake.snapshot_rows import read_days, write_day
 from pipeline.lake.snapshots import (

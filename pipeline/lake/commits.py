@@ -2,6 +2,7 @@
 
     manifests/day=2026-11-20/hour=16.json                 what counts of an hour of arrival
     <kind>/day=2026-11-20/hour=16/commit=<id>/….parquet   data files, never rewritten
+    symlinks/<kind>/day=2026-11-20/hour=16/files          for Athena: the URI of each data file that counts, a line each
 
 Data files are written first, below the id of their commit, and count for nothing until a manifest names them. The
 commit is one write of the manifest, on the condition that the manifest is still the one that it replaces:
@@ -20,26 +21,23 @@ removed by `pipeline.compaction.vacuum`, no earlier than two days later. What is
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from hashlib import sha256
 from itertools import chain
 from typing import Any, Self
 
 import pyarrow as pa
-from pyarrow import parquet
 
-from pipeline.lake.files import CONNECTIONS, folders, joined, listed, opened, read_text, remove, swap_text
-from pipeline.lake.links import write_link
+from pipeline.columns import LINKS
+from pipeline.lake.files import CONNECTIONS, folders, joined, listed, read_text, remove, swap_text
+from pipeline.lake.parquet import DataFile
 from pipeline.period import Period
 
 MANIFESTS = "manifests"
-ROW_GROUP_BYTES = 64 << 20
-"""In memory: whoever reads a row group has as much of it there."""
 _HOUR = re.compile(r"^(\d{4}-\d\d-\d\d)/(\w+)$")
 
 
@@ -54,19 +52,6 @@ class DamagedManifest(Exception):  # noqa: N818 - it says what it is
 LAKE_ERRORS = (OSError, pa.ArrowInvalid, DamagedManifest, json.JSONDecodeError)
 """What is raised at a file that is forbidden, gone or damaged; S3's refusals are `OSError`, too."""
 
-
-@dataclass(frozen=True)
-class DataFile:
-    """`path` is relative to the lake's root, `digest` the SHA-256 of the file's bytes, in hex."""
-
-    path: str
-    lines: int
-    bytes: int
-    digest: str
-
-
-WRITTEN = pa.schema([("path", pa.string()), ("lines", pa.int64()), ("bytes", pa.int64()), ("digest", pa.string())])
-"""Data files as rows."""
 
 type Kinds = Mapping[str, tuple[DataFile, ...]]
 """Data files by what they hold."""
@@ -136,26 +121,6 @@ class LakeView:
         return self._days[day]
 
 
-class _Hashed:
-    """What PyArrow writes into: passes the bytes on, and measures them."""
-
-    def __init__(self, stream: pa.NativeFile) -> None:
-        self._stream, self.digest, self.bytes, self.closed = stream, sha256(), 0, False
-
-    def write(self, data: bytes) -> int:
-        self.digest.update(data)
-        self.bytes += len(data)
-        self._stream.write(data)
-        return len(data)
-
-    def flush(self) -> None:
-        self._stream.flush()
-
-    def close(self) -> None:
-        self._stream.close()
-        self.closed = True
-
-
 def new_commit() -> str:
     """An id that sorts by time."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
@@ -193,16 +158,6 @@ def read_manifests(root: str, hours: Sequence[str]) -> list[Manifest]:
         return [found for found in readers.map(partial(read_manifest, root), hours) if found]
 
 
-def manifests(root: str, period: Period) -> list[Manifest]:
-    """Those of the hours that have one, in order."""
-    return LakeView(root).manifests(period)
-
-
-def data_files(root: str, kind: str, period: Period) -> list[str]:
-    """Whole paths or URIs of the files that count, in order of their hours."""
-    return [joined(root, each.path) for hour in manifests(root, period) for each in hour.kinds.get(kind, ())]
-
-
 def commit(root: str, new: Manifest, replaces: str | None) -> None:
     """Make `new` what counts, if the manifest is still that of the commit `replaces`, or still missing if it is None.
 
@@ -236,11 +191,19 @@ def write_links(root: str, hour: str, kinds: Iterable[str]) -> None:
 
 
 def _write_link(root: str, hour: str, kind: str) -> None:
-    def counting() -> list[str]:
-        found = read_manifest(root, hour)
-        return [each.path for each in found.kinds.get(kind, ())] if found else []
+    """What counts is asked once the list has been read that is replaced.
 
-    write_link(root, kind, _folder(hour), counting)
+    So a list never goes back behind a commit, however late its writer is: whoever committed later has replaced what was
+    read.
+    """
+    at = root.replace("s3a://", "s3://", 1)
+
+    def counting(_: str | None) -> str:
+        found = read_manifest(root, hour)
+        return "".join(f"{joined(at, each.path)}\n" for each in (found.kinds.get(kind, ()) if found else ()))
+
+    while not swap_text(joined(root, f"{LINKS}/{kind}/{_folder(hour)}/files"), counting):
+        pass
 
 
 def update(root: str, hour: str, change: Callable[[Manifest], Manifest]) -> Manifest:
@@ -253,38 +216,8 @@ def update(root: str, hour: str, change: Callable[[Manifest], Manifest]) -> Mani
             return new
 
 
-def add_files(root: str, hour: str, kinds: Kinds) -> None:
-    update(root, hour, lambda known: replace(known, kinds=merged(known.kinds, kinds)))
-
-
 def merged(some: Kinds, others: Kinds) -> Kinds:
     return {kind: (*some.get(kind, ()), *others.get(kind, ())) for kind in {**some, **others}}
-
-
-def write_parquet(root: str, folder: str, batches: Iterable[pa.RecordBatch]) -> DataFile:
-    """Write a new file into a folder, under its final name at once: nothing is renamed, and nobody reads it yet."""
-    path = f"{folder}/{secrets.token_hex(8)}.parquet"
-    hashed, lines, groups = _Hashed(opened(joined(root, path))), 0, _row_groups(batches)
-    first = next(groups)
-    with (
-        pa.PythonFile(hashed, mode="w") as sink,
-        parquet.ParquetWriter(sink, first.schema, compression="zstd") as writer,
-    ):
-        for group in chain([first], groups):
-            writer.write_table(group, row_group_size=max(1, group.num_rows))
-            lines += group.num_rows
-    return DataFile(path, lines, hashed.bytes, hashed.digest.hexdigest())
-
-
-def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    some: list[pa.RecordBatch] = []
-    for batch in batches:
-        some.append(batch)
-        if sum(each.nbytes for each in some) >= ROW_GROUP_BYTES:
-            yield pa.Table.from_batches(some)
-            some = []
-    if some:
-        yield pa.Table.from_batches(some)
 
 
 def _files(values: Iterable[Mapping[str, Any]]) -> tuple[DataFile, ...]:

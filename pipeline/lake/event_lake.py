@@ -27,18 +27,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline.columns import UNREADABLE, file_name
-from pipeline.lake.commits import (
-    WRITTEN,
-    DataFile,
-    LakeView,
-    Manifest,
-    data_folder,
-    new_commit,
-    read_manifest,
-    update,
-    write_parquet,
-)
+from pipeline.lake.commits import LakeView, Manifest, data_folder, new_commit, read_manifest, update
 from pipeline.lake.files import joined
+from pipeline.lake.parquet import WRITTEN, DataFile, write_parquet
 from pipeline.lake.plans import REPLAYS, runs_since
 from pipeline.lake.schemas import DIFFERENCE, PLAN, SCHEMAS, EventKind, in_spark
 from pipeline.lake.small_tables import write_tables

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import pyarrow as pa
 
 from clarion.batching import by_size
-from pipeline.lake.commits import WRITTEN
 from pipeline.lake.files import filesystem, folders, joined, listed
+from pipeline.lake.parquet import WRITTEN
 from pipeline.period import Period
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ import pyarrow as pa
 from pyarrow import dataset, parquet
 
 from pipeline.columns import file_name
-from pipeline.lake.commits import DataFile, Kinds, Manifest, data_folder, new_commit, write_parquet
+from pipeline.lake.commits import Kinds, Manifest, data_folder, new_commit
 from pipeline.lake.files import filesystem, joined
+from pipeline.lake.parquet import DataFile, write_parquet
 
 
 def write_tables(root: str, name: str, tables: Mapping[str, pa.Table]) -> Kinds:

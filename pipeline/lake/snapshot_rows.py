@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from pipeline.columns import file_name
-from pipeline.lake.commits import WRITTEN, DataFile, data_folder, new_commit, read_manifests, update, write_parquet
+from pipeline.lake.commits import data_folder, new_commit, read_manifests, update
 from pipeline.lake.event_lake import EventLake
+from pipeline.lake.parquet import WRITTEN, DataFile, write_parquet
 from pipeline.lake.schemas import in_spark
 from pipeline.lake.snapshots import SNAPSHOTS, snapshot_name
 from pipeline.period import Period

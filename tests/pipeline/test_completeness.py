@@ -12,17 +12,9 @@ from pipeline.columns import UNREADABLE
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.generator.plan import Plan
 from pipeline.in_force.state import STATES
-from pipeline.lake.commits import (
-    DataFile,
-    LakeView,
-    Manifest,
-    data_folder,
-    manifest_path,
-    read_manifest,
-    update,
-    write_parquet,
-)
+from pipeline.lake.commits import LakeView, Manifest, data_folder, manifest_path, read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
+from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.lake.snapshots import day_of, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 from pipeline.reconciliation.due import CATCH_UP_DAYS, due_days

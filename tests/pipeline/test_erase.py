@@ -17,9 +17,10 @@ from pipeline.__main__ import main
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.erase.run import Erased, ErasureJournal, erase
 from pipeline.explain.request import ExplainRequest, explain
-from pipeline.lake.commits import CommitConflict, LakeView, Manifest, commit, new_commit, read_manifest, write_parquet
+from pipeline.lake.commits import CommitConflict, LakeView, Manifest, commit, new_commit, read_manifest
 from pipeline.lake.files import listed
 from pipeline.lake.lookup import Lookup
+from pipeline.lake.parquet import write_parquet
 from pipeline.period import DAY_MS, Period, hour_path, hour_start
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, subscribed
 

@@ -20,8 +20,9 @@ from pipeline.explain import request
 from pipeline.explain.explanation import Explanation
 from pipeline.explain.request import ExplainRequest, explain
 from pipeline.explain.trail import CLOCKS_MS
-from pipeline.lake.commits import DataFile, Manifest, commit, new_commit, update, write_parquet
+from pipeline.lake.commits import Manifest, commit, new_commit, update
 from pipeline.lake.lookup import Lookup
+from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.lake.plans import run_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_runs, instant_text
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, statement, subscribed

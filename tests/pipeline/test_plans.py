@@ -6,9 +6,10 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from pipeline.lake.commits import CommitConflict, Manifest, commit, new_commit, write_parquet
+from pipeline.lake.commits import CommitConflict, Manifest, commit, new_commit
 from pipeline.lake.files import write_text
 from pipeline.lake.lookup import Lookup
+from pipeline.lake.parquet import write_parquet
 from pipeline.lake.plans import CHECKPOINTS, next_run, run_name, run_of, runs_since
 from pipeline.period import DAY_MS
 from pipeline.repair.replay import unfinished

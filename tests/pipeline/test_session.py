@@ -10,8 +10,9 @@ from clarion.events import LimitsLoaded
 from clarion.networks import STATEMENTS
 from pipeline.generator.plan import Plan
 from pipeline.in_force.state import STATES
-from pipeline.lake.commits import DataFile, LakeView, Manifest, add_files, commit, new_commit
+from pipeline.lake.commits import LakeView, Manifest, commit, new_commit
 from pipeline.lake.event_lake import EventLake
+from pipeline.lake.parquet import DataFile
 from pipeline.lake.schemas import EventKind
 from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_name
 from pipeline.period import EVER, HOUR_MS, Period, hour_path
@@ -19,7 +20,7 @@ from pipeline.reconciliation.reconcile import LINE_BYTES, reconcile, size_of
 from pipeline.spark.session import FEW_BYTES, WITH_FEW, fits_few, fitted
 from pipeline.terms import Terms
 from tests.pipeline.conftest import ADAPTIVE, NOW, START
-from tests.pipeline.small_lake import SmallLake
+from tests.pipeline.small_lake import SmallLake, add_files
 
 SAME = ("receipt", "subscription_id", "difference", "evidence")
 JOBS = 24

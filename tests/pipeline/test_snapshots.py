@@ -15,8 +15,9 @@ from pipeline.in_force.known import MARGIN_MS, known, write_snapshots
 from pipeline.in_force.limits import limit_history
 from pipeline.in_force.rules import in_force, latest_subscriptions, rule_changes
 from pipeline.in_force.state import STATES, last_rules
-from pipeline.lake.commits import DataFile, update
+from pipeline.lake.commits import update
 from pipeline.lake.event_lake import EventLake
+from pipeline.lake.parquet import DataFile
 from pipeline.lake.schemas import EventKind
 from pipeline.lake.snapshot_rows import write_day
 from pipeline.lake.snapshots import day_of, prune, read_snapshot, snapshot_days, snapshot_name

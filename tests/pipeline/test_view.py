@@ -12,7 +12,6 @@ from pipeline.lake.commits import (
     CommitConflict,
     LakeView,
     Manifest,
-    add_files,
     commit,
     manifest_path,
     merged,
@@ -24,6 +23,7 @@ from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 from pipeline.reconciliation.due import due_days
 from pipeline.report import inputs
 from pipeline.report.report_files import write_page, write_tables
+from tests.pipeline.small_lake import add_files
 from tests.pipeline.test_commits import AT, HOUR, made, values
 from tests.pipeline.test_commits_s3 import BUCKET, MANIFEST, ROOT, RecordedS3, s3, server  # noqa: F401 - fixtures
 
