@@ -18,11 +18,12 @@ from pyspark.sql import functions as F
 
 from bench.processors import processor_seconds
 from pipeline.in_force.known import known, write_snapshots
-from pipeline.in_force.rules import in_force, named
+from pipeline.in_force.rules import in_force
 from pipeline.lake.event_lake import EventLake, hour_columns
 from pipeline.lake.schemas import EventKind
 from pipeline.lake.snapshots import day_of, read_snapshot
 from pipeline.period import DAY_MS, HOUR_MS
+from pipeline.reconciliation.wanted import named
 from pipeline.spark.session import session
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS

@@ -14,6 +14,8 @@ FILE_NAMES = {"at": "happened_at", "order": "window_version", "window": "count_w
 """Columns that have another name in the lake's files than in events: SQL reserves these words, in DuckDB or Athena."""
 UNREADABLE = "unreadable"
 """The kind of the lines that are of none."""
+REMOVED = "removed"
+"""The status of a subscription, and the change of a rule, that is no more."""
 
 
 class EventKind(StrEnum):
@@ -117,14 +119,14 @@ COLUMNS: dict[EventKind, tuple[Column, ...]] = {
         Column("subscription_id", Type.TEXT),
         Column("client_id", Type.BYTES),
         _word("channel", Channel),
-        _word("status", (*SubscriptionStatus, "removed")),
+        _word("status", (*SubscriptionStatus, REMOVED)),
         _maybe("status_reason", Type.TEXT),
         Column("generation", Type.LONG),
         Column("revision", Type.LONG),
     ),
     EventKind.RULES: (
         *_EVENT,
-        _word("change", ("added", "removed")),
+        _word("change", ("added", REMOVED)),
         Column("subscription_id", Type.TEXT),
         Column("generation", Type.LONG),
         Column("revision", Type.LONG),

@@ -20,6 +20,7 @@ IMPORTED = (
     "pipeline.lake.raw",
     "pipeline.reconciliation.verdicts",
     "pipeline.reconciliation.verify",
+    "pipeline.reconciliation.wanted",
 )
 
 

@@ -15,7 +15,6 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.in_force.rules import broadcast_if_few
 from pipeline.in_force.state import STATES, as_states, last_limits, last_rules, last_subscriptions
 from pipeline.lake.commits import LakeView
 from pipeline.lake.event_lake import EventLake
@@ -33,6 +32,7 @@ from pipeline.lake.snapshots import (
     snapshot_days,
 )
 from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.spark.frames import broadcast_if_few
 
 MARGIN_MS = 6 * HOUR_MS
 """Longer than `compact` takes: what it seals may be committed so much later."""

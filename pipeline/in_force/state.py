@@ -8,9 +8,11 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from pipeline.in_force.rules import REMOVED, broadcast_if_few, rule_changes
+from pipeline.columns import REMOVED
+from pipeline.in_force.rules import rule_changes
 from pipeline.lake.schemas import RULE, SCHEMAS, EventKind
 from pipeline.period import LATEST_MS
+from pipeline.spark.frames import broadcast_if_few
 
 STATES: dict[EventKind, StructType] = {
     EventKind.SUBSCRIPTION: StructType([*SCHEMAS[EventKind.SUBSCRIPTION].fields, StructField("ruled_at", LongType())]),

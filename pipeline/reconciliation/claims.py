@@ -15,11 +15,11 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from clarion.claims import LONGEST, SLACK
 from clarion.decisions import NotificationDecision
 from clarion.limiter import SKEW
-from pipeline.in_force.rules import NUMBERS, broadcast_if_few
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.snapshot_rows import read_days, write_day
 from pipeline.lake.snapshots import CLAIMED_BACK_MS, CLAIMS, day_of, prune, snapshot_days
 from pipeline.period import Period
+from pipeline.spark.frames import NUMBERS, broadcast_if_few
 from pipeline.spark.session import fits_few
 
 CLAIMING = (str(NotificationDecision.QUEUED), str(NotificationDecision.RATE_LIMITED))

@@ -11,21 +11,10 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from clarion.decisions import FINAL, REACHED, EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.limiter import LATENESS
-from pipeline.in_force.rules import (
-    NUMBERS,
-    asked,
-    broadcast_if_few,
-    expected,
-    is_alive,
-    number_of,
-    with_answers,
-    word_of,
-)
-from pipeline.lake.decided import decided_once
+from pipeline.lake.dedup import decided_once
 from pipeline.period import Period
 from pipeline.reconciliation.doubt import (
     asked_fingerprints,
@@ -39,6 +28,8 @@ from pipeline.reconciliation.doubt import (
     within,
 )
 from pipeline.reconciliation.verify import GONE
+from pipeline.reconciliation.wanted import asked, expected, is_alive, with_answers
+from pipeline.spark.frames import few, kept, number_of, word_of
 from pipeline.terms import Terms
 
 _WHO = ("receipt", "subscription_id")
@@ -100,20 +91,6 @@ def narrowed(records: Records, shares: DataFrame) -> Records:
         notified=notified,
         pushed=within(records.pushed, shares),
     )
-
-
-def kept(rows: DataFrame) -> DataFrame:
-    """`rows`, to be computed once and left on the disks.
-
-    What is persisted stays in the plan of all that is made of it, which Spark analyses anew at each step: of a small
-    day that is half of all its work. The price is that a job fails whose executor is lost.
-    """
-    return rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
-
-
-def few(rows: DataFrame) -> DataFrame:
-    """`rows` of a few numbers, kept; each job has them all, unless they are too many."""
-    return broadcast_if_few(kept(rows), NUMBERS)
 
 
 def dated(facts: DataFrame, decided: DataFrame) -> DataFrame:

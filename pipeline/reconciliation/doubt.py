@@ -20,8 +20,9 @@ from pyspark.sql import functions as F
 from clarion.decisions import FINAL, REACHED, NotificationDecision, Wanted
 from clarion.limiter import LATENESS, SKEW
 from pipeline.in_force.limits import LimitHistory
-from pipeline.in_force.rules import NUMBERS, broadcast_if_few, in_force_at, is_alive
 from pipeline.period import Period
+from pipeline.reconciliation.wanted import in_force_at, is_alive
+from pipeline.spark.frames import NUMBERS, broadcast_if_few
 
 SHARES = 64
 """Of each envelope: enough that one doubt among a popular sender's followers leaves most of them out of it."""

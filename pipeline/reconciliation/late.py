@@ -16,13 +16,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision
-from pipeline.in_force.rules import broadcast_if_few
 from pipeline.lake.commits import Manifest, read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import SCHEMAS, EventKind
 from pipeline.lake.snapshots import day_of
 from pipeline.period import DAY_MS, LATEST_MS, Period, arrivals
 from pipeline.report.report_files import is_written, report_name
+from pipeline.spark.frames import broadcast_if_few
 
 _DAY = "day_start"
 

@@ -23,19 +23,21 @@ from clarion.limiter import LATENESS, SKEW
 from pipeline.findings import Difference
 from pipeline.in_force.known import known, known_files
 from pipeline.in_force.limits import LimitHistory, limit_history
-from pipeline.in_force.rules import broadcast_if_few, in_force, named
+from pipeline.in_force.rules import in_force
 from pipeline.in_force.state import STATES
 from pipeline.lake.commits import LAKE_ERRORS, LakeView
-from pipeline.lake.decided import decided_once
+from pipeline.lake.dedup import decided_once
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.schemas import DIFFERENCE, EventKind
 from pipeline.lake.snapshots import CLAIMED_BACK_MS
 from pipeline.period import HOUR_MS, Period, arrivals
 from pipeline.reconciliation.claims import claims_of, claims_on, earlier_claims, lookback, met, with_traces
-from pipeline.reconciliation.compare import Records, doubts, examined, few, kept, outcomes, shown
+from pipeline.reconciliation.compare import Records, doubts, examined, outcomes, shown
 from pipeline.reconciliation.doubt import crowded, shares_of, within
 from pipeline.reconciliation.verdicts import as_difference, contradictions
 from pipeline.reconciliation.verify import GONE, verified
+from pipeline.reconciliation.wanted import named
+from pipeline.spark.frames import broadcast_if_few, few, kept
 from pipeline.spark.session import fits_few
 from pipeline.terms import Terms
 
@@ -49,7 +51,7 @@ LINE_BYTES = 160
 class Findings:
     """`differences` are in `DIFFERENCE`; `unjudged` are `receipt, subscription_id, network`; `claims` in `CLAIM`.
 
-    Of what is unjudged, a secret says whether it was wanted: see `rules.expected`.
+    Of what is unjudged, a secret says whether it was wanted: see `wanted.expected`.
     """
 
     differences: DataFrame

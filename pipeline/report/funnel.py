@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from clarion.decisions import REACHED, NotificationDecision, Purpose
 from pipeline.findings import REPAIRABLE, Difference
-from pipeline.in_force.rules import REFUSALS
 from pipeline.period import HOUR_MS, Period
+from pipeline.reconciliation.wanted import REFUSALS
 
 _WHO = ("receipt", "subscription_id")
 _OF_EACH = (*_WHO, "network", "channel")

@@ -12,7 +12,7 @@ from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecisi
 from pipeline.in_force.known import known
 from pipeline.in_force.rules import in_force
 from pipeline.lake.commits import read_manifest
-from pipeline.lake.decided import decided_once
+from pipeline.lake.dedup import decided_once, last_decisions
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import DIFFERENCE, EventKind
 from pipeline.lake.small_tables import read_tables
@@ -117,12 +117,6 @@ def report(lake: EventLake, period: Period, now: int) -> dict[str, pa.Table]:
     for frame in (envelopes, notified, pushes):
         frame.unpersist()
     return collected
-
-
-def last_decisions(envelopes: DataFrame) -> DataFrame:
-    """The last of each receipt."""
-    whole = F.max_by(F.struct(*envelopes.columns), "at").alias("last")
-    return envelopes.groupBy("receipt").agg(whole).select("last.*")
 
 
 def by_hour(found: DataFrame, period: Period) -> DataFrame:

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 
 from pipeline.generator.plan import Plan
 from pipeline.lake.event_lake import EventLake
-from pipeline.reconciliation.compare import kept
 from pipeline.reconciliation.reconcile import reconcile
+from pipeline.spark.frames import kept
 from pipeline.terms import Terms
 from tests.pipeline.conftest import NOW
 
@@ -39,7 +39,7 @@ def shape(day: EventLake, plan: Plan) -> Counter[str]:
         return kept(rows)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("reconciliation.compare", "reconciliation.reconcile"):
+        for module in ("reconciliation.compare", "reconciliation.reconcile", "spark.frames"):
             patch.setattr(f"pipeline.{module}.kept", counted)
         findings = reconcile(day, plan.period, NOW, Terms())
     shape.update(nodes(findings.differences._jdf.queryExecution().executedPlan(), seen))

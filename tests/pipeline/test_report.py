@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 
 from clarion.decisions import Purpose
 from pipeline.generator.plan import Plan
-from pipeline.lake.decided import decided_once
+from pipeline.lake.dedup import decided_once
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.schemas import SCHEMAS, EventKind
 from pipeline.period import DAY_MS, HOUR_MS, Period

@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 
 from pipeline.in_force.known import MARGIN_MS, known, write_snapshots
 from pipeline.in_force.limits import limit_history
-from pipeline.in_force.rules import in_force, latest_subscriptions, rule_changes
+from pipeline.in_force.rules import in_force, rule_changes
 from pipeline.in_force.state import STATES, last_rules
 from pipeline.lake.commits import update
+from pipeline.lake.dedup import latest_subscriptions
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.schemas import EventKind
