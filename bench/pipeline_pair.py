@@ -19,8 +19,7 @@ from pyspark.sql import functions as F
 from clarion.decisions import NotificationDecision
 from clarion.limiter import Limit
 from clarion.networks import STATEMENTS
-from pipeline.in_force.limit_spans import default_span
-from pipeline.in_force.limits import LimitHistory
+from pipeline.in_force.limits import LimitHistory, default_span
 from pipeline.period import DAY_MS
 from pipeline.reconciliation.verdicts import COMPARISON, contradictions
 from pipeline.spark.session import session

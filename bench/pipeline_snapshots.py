@@ -17,8 +17,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bench.processors import processor_seconds
-from pipeline.in_force.known import known, write_snapshots
 from pipeline.in_force.rules import in_force
+from pipeline.in_force.states import known, write_snapshots
 from pipeline.lake.event_lake import EventLake, hour_columns
 from pipeline.lake.schemas import EventKind
 from pipeline.lake.snapshots import day_of, read_snapshot

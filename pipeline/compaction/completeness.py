@@ -6,7 +6,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from pipeline.columns import UNREADABLE
-from pipeline.in_force.state import STATES
+from pipeline.in_force.states import STATES
 from pipeline.lake.commits import LakeView, Manifest, update
 from pipeline.lake.files import listed
 from pipeline.lake.parquet import DataFile

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from clarion.events import LimitsLoaded
 from clarion.networks import statuses_in_force
 from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
-from pipeline.in_force.limit_spans import LimitSpan, spans_of
+from pipeline.in_force.limits import LimitSpan, spans_of
 from pipeline.period import FOREVER
 
 if TYPE_CHECKING:

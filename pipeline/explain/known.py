@@ -1,6 +1,6 @@
 """What was in force, and what claims were held, of a few: from the last snapshot before, and the lines since.
 
-The snapshots are those of `pipeline.in_force.known` and `pipeline.reconciliation.claims`, by their names. Without one,
+The snapshots are those of `pipeline.in_force.states` and `pipeline.reconciliation.claims`, by their names. Without one,
 all lines are read.
 """
 

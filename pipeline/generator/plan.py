@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from clarion.limiter import Limit
 from clarion.networks import STATEMENTS
-from pipeline.in_force.limit_spans import LimitSpan, default_span
+from pipeline.in_force.limits import LimitSpan, default_span
 from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS, HOUR_MS, Period
 

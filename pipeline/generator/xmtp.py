@@ -25,7 +25,7 @@ from clarion.networks.xmtp.wire_pb2 import GroupMessage, NodeEnvelope
 from clarion.subscription_events import RuleRef
 from pipeline.generator import faults, live
 from pipeline.generator.plan import DICE, Keep, Made, Plan
-from pipeline.in_force.limit_spans import default_span
+from pipeline.in_force.limits import default_span
 from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS
 

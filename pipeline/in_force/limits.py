@@ -1,24 +1,26 @@
-"""Which limits the deployment had, and when: what match loaded at each of its workers' starts, by the lake."""
+"""Which limits a network had, and when: what match loaded at each of its workers' starts, by the lake."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import pairwise
-from operator import itemgetter, or_
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-
-from clarion.limiter import Limit
-from clarion.networks import NETWORKS
-from pipeline.in_force.known import known_files
-from pipeline.in_force.limit_spans import LimitSpan, spans_of
-from pipeline.lake.commits import LakeView
-from pipeline.lake.schemas import SCHEMAS, EventKind
-from pipeline.lake.small_tables import read_rows
+from clarion.limiter import SUBSCRIPTION_CAP, Limit
+from clarion.networks import network
 from pipeline.period import FOREVER
+
+
+class LimitSpan(NamedTuple):
+    """The limits of a network from `since` up to but without `until`. Without `limit` there is none for a pair."""
+
+    since: int
+    until: int
+    limit: Limit | None
+    cap: Limit
+
+    def is_near(self, at: int, grace: int) -> bool:
+        return self.since <= at + grace and at - grace < self.until
 
 
 @dataclass(frozen=True)
@@ -87,35 +89,22 @@ class LimitHistory:
     def at(self, name: str, instant: int) -> LimitSpan:
         return next(span for span in self.spans[name] if span.is_near(instant, 0))
 
-    def has_cap(self, cap: Limit) -> Column:
-        """For rows with `network` and `at`: whether this cap was in force then, or nearly."""
-        near = (
-            (F.col("network") == name) & F.col("at").between(span.since - self.grace, _later(span.until, self.grace))
-            for name, spans in self.spans.items()
-            for span in spans
-            if span.cap == cap
-        )
-        return reduce(or_, near, F.lit(False))
 
+def spans_of(name: str, starts: Iterable[Mapping[str, Any]]) -> tuple[LimitSpan, ...]:
+    """All of time, by a network's lines of the kind `limits`.
 
-def limit_history(view: LakeView, since: int, now: int, grace: int = 0) -> LimitHistory:
-    """What is known of the limits from `since` on; what is earlier is judged by the first of them.
-
-    Each worker of match has a line for each network: they are few enough to be read without Spark.
+    What came before the first known start is judged by that, and a network of which nothing is known by its own default.
     """
-    files = known_files(view, EventKind.LIMITS, since, now)
-    loaded = read_rows(view.root, files, to_arrow_schema(SCHEMAS[EventKind.LIMITS]))
-    lines = sorted((line for line in loaded if line["at"] < now), key=itemgetter("at"))
-    of_networks = {name: [line for line in lines if line["network"] == name] for name in NETWORKS}
-    return LimitHistory({name: spans_of(name, _changes(some)) for name, some in of_networks.items()}, grace)
+    in_order = sorted(starts, key=itemgetter("at"))
+    begins = [0, *(start["at"] for start in in_order[1:]), FOREVER]
+    spans = zip(pairwise(begins), in_order, strict=False)
+    return tuple(LimitSpan(*span, *_limits(start)) for span, start in spans) or (default_span(name),)
 
 
-def _changes(lines: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Of one network's lines in order, the first, and those that say something else than the one before."""
-    yield from lines[:1]
-    yield from (line for before, line in pairwise(lines) if {**before, "at": 0} != {**line, "at": 0})
+def default_span(name: str) -> LimitSpan:
+    return LimitSpan(0, FOREVER, network(name).limit, SUBSCRIPTION_CAP)
 
 
-def _later(until: int, grace: int) -> int:
-    """The last instant that is near a span, without overflowing."""
-    return until if until == FOREVER else until + grace - 1
+def _limits(start: Mapping[str, Any]) -> tuple[Limit | None, Limit]:
+    parts = start["count"], start["window"], start["cooldown"]
+    return None if None in parts else Limit(*parts), Limit(start["cap"], start["cap_window"], 0)

@@ -14,7 +14,7 @@ from pipeline.lake.event_lake import DIFFERENCES, EventLake
 from pipeline.lake.schemas import EventKind
 from pipeline.lake.snapshots import SNAPSHOTS
 from pipeline.period import DAY_MS, Period
-from pipeline.reconciliation.due import first_uncompacted
+from pipeline.reconciliation.due_days import first_uncompacted
 from pipeline.report.report_files import REPORTS
 
 SWEPT = (*EventKind, UNREADABLE, DIFFERENCES, SNAPSHOTS, REPORTS)

@@ -6,13 +6,12 @@ A day's last lines arrive after it, and late ones later.
 import argparse
 from collections.abc import Iterable
 
-from pipeline.in_force.known import write_snapshots
+from pipeline.in_force.states import write_snapshots
 from pipeline.jobs import compact, reconcile, report
 from pipeline.jobs.shared import log, name_incomplete, strict
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, Period
-from pipeline.reconciliation.due import DueDays, due_days
-from pipeline.reconciliation.late import changed_days
+from pipeline.reconciliation.due_days import DueDays, changed_days, due_days
 from pipeline.spark.ending import reason
 
 

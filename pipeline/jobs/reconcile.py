@@ -11,8 +11,8 @@ from pipeline.lake.schemas import DIFFERENCE
 from pipeline.period import Period, arrivals, instant_text
 from pipeline.reconciliation.claims import write_claims
 from pipeline.reconciliation.reconcile import Findings, size_of
-from pipeline.report.judged import tables_of
 from pipeline.spark.session import fitted
+from pipeline.terms import tables_of
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
     snapshots/<name>/day=2026-11-20/commit=<id>/….parquet   sorted, a commit of that name: see `pipeline.lake.commits`
 
-`pipeline.in_force.known` keeps those of what is in force, `pipeline.reconciliation.claims` those of claims.
+`pipeline.in_force.states` keeps those of what is in force, `pipeline.reconciliation.claims` those of claims.
 """
 
 from operator import attrgetter

@@ -12,25 +12,23 @@ small lake all is compared, without asking first what is in doubt.
 """
 
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_, or_
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import LATENESS, SKEW
 from pipeline.findings import Difference
-from pipeline.in_force.known import known, known_files
-from pipeline.in_force.limits import LimitHistory, limit_history
+from pipeline.in_force.limits import LimitHistory
 from pipeline.in_force.rules import in_force
-from pipeline.in_force.state import STATES
+from pipeline.in_force.states import STATES, known, known_files, limit_history
 from pipeline.lake.commits import LAKE_ERRORS, LakeView
 from pipeline.lake.dedup import decided_once
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.schemas import DIFFERENCE, EventKind
 from pipeline.lake.snapshots import CLAIMED_BACK_MS
 from pipeline.period import HOUR_MS, Period, arrivals
+from pipeline.reconciliation.caps import with_caps
 from pipeline.reconciliation.claims import claims_of, claims_on, earlier_claims, lookback, met, with_traces
 from pipeline.reconciliation.compare import Records, doubts, examined, outcomes, shown
 from pipeline.reconciliation.doubt import crowded, shares_of, within
@@ -144,30 +142,6 @@ def rules_then(lake: EventLake, facts: DataFrame, since: int, now: int) -> DataF
 def _bears_on(start: int, limits: LimitHistory) -> Column:
     """Whether a comparison is judged, or left traces: it filled a window shortly before `start`."""
     return F.col("judged") | (F.col("at") >= start - SKEW - limits.reach)
-
-
-def with_caps(compared: DataFrame, limits: LimitHistory) -> DataFrame:
-    """The comparisons with `full`, whether a capped one may rightly be, and `overfull`, whether a queued one is too many.
-
-    Both are looked for only where a subscription has enough decisions for either. A worker knows of all that was queued
-    or less, so a cap that comes too late is right up to twice its count. Next to a change, any of two caps will do.
-    """
-    caps = sorted(limits.caps, key=lambda cap: (cap.count, cap.window))
-    queued = F.count_if(F.col("found") == NotificationDecision.QUEUED)
-    decided = compared.where(F.col("found").isNotNull()).select(*_WHO, "network", "found", "at", "judged_at")
-    busy = decided.groupBy("subscription_id").agg(queued.alias("queued")).where(F.col("queued") >= caps[0].count)
-    by_time = Window.partitionBy("subscription_id").orderBy("judged_at")
-    counted = decided.join(F.broadcast(busy), on="subscription_id", how="leftsemi")
-    for number, cap in enumerate(caps):
-        counted = counted.withColumn(f"near_{number}", queued.over(by_time.rangeBetween(1 - cap.window, 0)))
-    full, overfull = [], []
-    for number, cap in enumerate(caps):
-        near, applies = F.col(f"near_{number}"), limits.has_cap(cap)
-        full.append(applies & (F.max(near).over(by_time.rangeBetween(0, cap.window - 1)) >= cap.count))
-        overfull.append(~applies | (near > 2 * cap.count))
-    looked_at = counted.select(*_WHO, reduce(or_, full).alias("full"), reduce(and_, overfull).alias("overfull"))
-    capped = looked_at.where(F.col("full") | F.col("overfull")).persist()
-    return compared.join(broadcast_if_few(capped), on=list(_WHO), how="left").fillna(False, ["full", "overfull"])
 
 
 def all_claims(records: Records) -> DataFrame:

@@ -21,7 +21,7 @@ from clarion.subscription_events import SubscriptionChanged
 from clarion.subscriptions import remove
 from clarion.tables import TRANSACTION_SUBSCRIPTIONS, Subscription
 from pipeline.columns import REMOVED
-from pipeline.in_force.known import known
+from pipeline.in_force.states import known
 from pipeline.lake.dedup import latest_subscriptions
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.schemas import EventKind

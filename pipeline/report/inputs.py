@@ -6,8 +6,7 @@ import pyarrow as pa
 
 from clarion.limiter import Limit
 from pipeline.compaction.completeness import incomplete_hours
-from pipeline.in_force.limit_spans import LimitSpan
-from pipeline.in_force.limits import LimitHistory
+from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.lake.commits import LakeView, Manifest
 from pipeline.period import DAY_MS, HOUR_MS, Period, arrivals
 

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from clarion import own_pushes
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
-from pipeline.in_force.known import known
 from pipeline.in_force.rules import in_force
+from pipeline.in_force.states import known
 from pipeline.lake.commits import read_manifest
 from pipeline.lake.dedup import decided_once, last_decisions
 from pipeline.lake.event_lake import EventLake, differences_name
@@ -19,7 +19,7 @@ from pipeline.lake.small_tables import read_tables
 from pipeline.period import HOUR_MS, Period, arrivals
 from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
 from pipeline.report.funnel import full_hour, notifications, within
-from pipeline.report.judged import JUDGED
+from pipeline.terms import JUDGED
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 TOP = 10
@@ -86,7 +86,7 @@ time and what SQS bills for receiving are not in it.
 def report(lake: EventLake, period: Period, now: int) -> dict[str, pa.Table]:
     """The tables by name.
 
-    Only if `reconcile` has been run for this period there are `differences`, `examples` and those of `judged`.
+    Only if `reconcile` has been run for this period there are `differences`, `examples` and those of `terms`.
     """
     since = arrivals(period, now)
     envelopes = last_decisions(lake.read(EventKind.ENVELOPE, since)).where(period.has(F.col("at"))).persist()

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from clarion.limiter import Admitted, Limit, Window, count, judge, mark_of
 from pipeline.findings import Difference
-from pipeline.in_force.limit_spans import LimitSpan
-from pipeline.in_force.limits import LimitHistory, PairLimits
+from pipeline.in_force.limits import LimitHistory, LimitSpan, PairLimits
 from pipeline.period import FOREVER
 from pipeline.reconciliation import limit_replay
 from pipeline.reconciliation.limit_replay import PairAttempt, PairReplay, replay_batches

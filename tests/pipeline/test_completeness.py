@@ -11,13 +11,13 @@ import pytest
 from pipeline.columns import UNREADABLE
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.generator.plan import Plan
-from pipeline.in_force.state import STATES
+from pipeline.in_force.states import STATES
 from pipeline.lake.commits import LakeView, Manifest, data_folder, manifest_path, read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.lake.snapshots import day_of, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
-from pipeline.reconciliation.due import CATCH_UP_DAYS, due_days
+from pipeline.reconciliation.due_days import CATCH_UP_DAYS, due_days
 from pipeline.report.report_files import report_name, write_page, write_tables
 
 AT = 1_790_000_000_000 // DAY_MS * DAY_MS

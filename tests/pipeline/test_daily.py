@@ -16,12 +16,12 @@ from pipeline.cli import JOBS
 from pipeline.compaction.compact import compact
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import Faults, Plan
-from pipeline.in_force.state import STATES
+from pipeline.in_force.states import STATES
 from pipeline.lake.commits import read_manifest, update
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_days, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
-from pipeline.reconciliation.due import first_uncompacted
+from pipeline.reconciliation.due_days import first_uncompacted
 from tests.pipeline.small_lake import SmallLake, subscribed
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS

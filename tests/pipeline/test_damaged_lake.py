@@ -34,7 +34,7 @@ from pipeline.lake.event_lake import differences_name
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.parquet import write_parquet
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
-from pipeline.reconciliation.due import is_judged
+from pipeline.reconciliation.due_days import is_judged
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, SmallLake, Way, data_paths, ruled, subscribed
 
 HOUR = hour_path(START)

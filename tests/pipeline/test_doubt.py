@@ -8,8 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from clarion.limiter import LATENESS, Limit
-from pipeline.in_force.limit_spans import LimitSpan
-from pipeline.in_force.limits import LimitHistory
+from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.period import DAY_MS, FOREVER, Period
 from pipeline.reconciliation.claims import CLAIM
 from pipeline.reconciliation.doubt import (

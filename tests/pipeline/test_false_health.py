@@ -18,7 +18,7 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.lake.schemas import EventKind
 from pipeline.lake.snapshots import CLAIMS, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
-from pipeline.reconciliation.due import is_judged
+from pipeline.reconciliation.due_days import is_judged
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.terms import DEFAULT
 from tests.pipeline.conftest import copied

@@ -18,11 +18,10 @@ from pipeline.compaction.completeness import declare_complete
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.schemas import EventKind
 from pipeline.period import HOUR_MS, Period, instant_text
-from pipeline.report.judged import judged_by, tables_of
 from pipeline.report.page import page
 from pipeline.report.report_files import page_path
 from pipeline.report.summary import summarise
-from pipeline.terms import Terms
+from pipeline.terms import Terms, judged_by, tables_of
 from tests.pipeline import reports
 from tests.pipeline.reports import ABOUT
 from tests.pipeline.small_lake import write_rows

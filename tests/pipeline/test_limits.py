@@ -22,12 +22,13 @@ from pipeline.cli import JOBS
 from pipeline.compaction.completeness import declare_complete
 from pipeline.generator.day import generate
 from pipeline.generator.plan import Plan
-from pipeline.in_force.limit_spans import LimitSpan
-from pipeline.in_force.limits import LimitHistory, limit_history
+from pipeline.in_force.limits import LimitHistory, LimitSpan
+from pipeline.in_force.states import limit_history
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, arrivals, instant_text
-from pipeline.reconciliation.reconcile import reconcile, with_caps
+from pipeline.reconciliation.caps import with_caps
+from pipeline.reconciliation.reconcile import reconcile
 from pipeline.terms import Terms
 from tests.pipeline.small_lake import LakeRow, write_rows
 

@@ -6,8 +6,7 @@ from pyspark.sql import SparkSession
 from bench.pipeline import Reconciled, line
 from bench.pipeline_pair import comparisons, limit_of, worker_mib
 from clarion.networks import STATEMENTS
-from pipeline.in_force.limit_spans import default_span
-from pipeline.in_force.limits import LimitHistory
+from pipeline.in_force.limits import LimitHistory, default_span
 from pipeline.reconciliation.verdicts import contradictions
 
 

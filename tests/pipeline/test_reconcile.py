@@ -11,12 +11,12 @@ from clarion.networks import STATEMENTS, XMTP
 from pipeline.cli import JOBS, main
 from pipeline.findings import Difference
 from pipeline.generator.day import answers
-from pipeline.in_force.limit_spans import LimitSpan
-from pipeline.in_force.limits import LimitHistory
+from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period
-from pipeline.reconciliation.reconcile import Findings, reconcile, with_caps
+from pipeline.reconciliation.caps import with_caps
+from pipeline.reconciliation.reconcile import Findings, reconcile
 from pipeline.terms import Terms
 from tests.pipeline.small_lake import SmallLake, Way, ruled, subscribed
 

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from clarion.limiter import Limit
-from pipeline.in_force.limit_spans import LimitSpan
-from pipeline.in_force.limits import LimitHistory
+from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.lake.commits import LakeView, Manifest, commit
 from pipeline.lake.files import write_text
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, hour_path

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from clarion.events import LimitsLoaded
 from clarion.networks import STATEMENTS
 from pipeline.generator.plan import Plan
-from pipeline.in_force.state import STATES
+from pipeline.in_force.states import STATES
 from pipeline.lake.commits import LakeView, Manifest, commit, new_commit
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.parquet import DataFile

@@ -11,10 +11,8 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.in_force.known import MARGIN_MS, known, write_snapshots
-from pipeline.in_force.limits import limit_history
 from pipeline.in_force.rules import in_force, rule_changes
-from pipeline.in_force.state import STATES, last_rules
+from pipeline.in_force.states import MARGIN_MS, STATES, known, last_rules, limit_history, write_snapshots
 from pipeline.lake.commits import update
 from pipeline.lake.dedup import latest_subscriptions
 from pipeline.lake.event_lake import EventLake

@@ -18,8 +18,7 @@ from pyspark.sql.types import (
 
 from clarion.limiter import Limit
 from pipeline.findings import Difference
-from pipeline.in_force.limit_spans import LimitSpan
-from pipeline.in_force.limits import LimitHistory
+from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.period import FOREVER
 from pipeline.reconciliation.verdicts import COMPARISON, contradictions
 

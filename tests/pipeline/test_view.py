@@ -20,7 +20,7 @@ from pipeline.lake.commits import (
 )
 from pipeline.lake.event_lake import differences_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
-from pipeline.reconciliation.due import due_days
+from pipeline.reconciliation.due_days import due_days
 from pipeline.report import inputs
 from pipeline.report.report_files import write_page, write_tables
 from tests.pipeline.small_lake import add_files

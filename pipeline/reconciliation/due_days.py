@@ -1,4 +1,6 @@
-"""Days that were judged before something arrived that may change what was found of them.
+"""Which days the daily run has to judge: yesterday, each day that an earlier run missed, and each that has changed.
+
+A day that was judged has changed if something arrived afterwards that may change what was found of it:
 
     lines not yet seen ────┬─▶ an envelope of such a day, what was queued of it, or tried first ─┐
                            ├─▶ a receipt that the day's differences name ────────────────────────┼─▶ judged again
@@ -8,26 +10,76 @@ No other line changes what was found: a push that was delivered stays so, and an
 """
 
 from collections import ChainMap, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from itertools import islice, takewhile
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision
-from pipeline.lake.commits import Manifest, read_manifest, update
+from pipeline.compaction.compact import new_files
+from pipeline.in_force.states import STATES
+from pipeline.lake.commits import MANIFESTS, LakeView, Manifest, read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
+from pipeline.lake.files import folders
+from pipeline.lake.raw import RAW, arrival_hour
 from pipeline.lake.schemas import SCHEMAS, EventKind
-from pipeline.lake.snapshots import day_of
-from pipeline.period import DAY_MS, LATEST_MS, Period, arrivals
+from pipeline.lake.snapshots import day_of, snapshot_days
+from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, arrivals, hour_start
 from pipeline.report.report_files import is_written, report_name
 from pipeline.spark.frames import broadcast_if_few
 
+CATCH_UP_DAYS = 7
+"""So many days one run judges at most."""
 _DAY = "day_start"
 
 type Lines = Callable[[EventKind], DataFrame]
 """Of a kind, those of the hours that have changed since."""
+
+
+class DueDays(NamedTuple):
+    """In order. `overdue` ones were missed for so long that an operator has to start their run."""
+
+    due: list[Period]
+    overdue: list[Period]
+
+
+def due_days(view: LakeView, yesterday: Period) -> DueDays:
+    """A day is due if it has never been judged, or something of it has arrived since."""
+    days = _days_back(view.root, yesterday)
+    due = [day for day in islice(days, CATCH_UP_DAYS) if not is_judged(view, day)]
+    overdue = takewhile(lambda day: not is_judged(view, day), days)
+    return DueDays(due[::-1], list(overdue)[::-1])
+
+
+def is_judged(view: LakeView, day: Period) -> bool:
+    """Whether `reconcile` has judged it as it is by now, and there is a page of that."""
+    verdict = read_manifest(view.root, differences_name(day))
+    if verdict is None or not is_written(view.root, day, verdict):
+        return False
+    arrived = view.manifests(arrivals(day, day.end + HOUR_MS))
+    return all(each.sealed_at is not None and each.sealed_at == verdict.seen.get(each.hour) for each in arrived)
+
+
+def first_uncompacted(lake: EventLake, start: int) -> int:
+    """When the oldest of the stream's files arrived that no commit has; `start` if none is older.
+
+    All that arrived before a snapshot's end was compacted when it was written.
+    """
+    ends = [max((day.end for day in snapshot_days(lake.root, kind) if day.end <= start), default=0) for kind in STATES]
+    files = new_files(lake, Period(min(ends), start)) if min(ends) < start else ()
+    return min((hour_start(arrival_hour(path)) for path in files), default=start)
+
+
+def _days_back(root: str, yesterday: Period) -> Iterator[Period]:
+    """From yesterday to the first day that the lake has anything of."""
+    found = (day for place in (RAW, MANIFESTS) for day in folders(root, place) if day.startswith("day="))
+    first = min((hour_start(f"{day.removeprefix('day=')}/00") for day in found), default=yesterday.start)
+    for start in range(yesterday.start, min(first, yesterday.start) - 1, -DAY_MS):
+        yield Period(start, start + DAY_MS)
 
 
 def changed_days(lake: EventLake, yesterday: Period, now: int) -> list[Period]:
