@@ -50,11 +50,11 @@ from bench.pipeline_snapshots import RULES_OF_ONE, add_rules
 from bench.pipeline_towns import ANSWERS, build
 from bench.processors import processor_seconds
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, decode
+from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.generator.day import generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
 from pipeline.lake.commits import LakeView
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.reconciliation.reconcile import reconcile, size_of
 from pipeline.reconciliation.verify import verified
@@ -68,7 +68,7 @@ WHERE = ROOT / ".build" / "bench-pipeline"
 PLOTTED = ROOT / ".build" / "pipeline.json"
 PAGE = ROOT / "docs" / "lake.md"
 CORES = 2
-SAME = ("receipt", "subscription_id", "difference")
+SAME = (*NOTIFICATION_KEY, "difference")
 TERMS = Terms(lookback=HOUR_MS)
 """What is shown again comes within the hour, and no period shall read more of the day than another."""
 BARE = 20_000

@@ -17,10 +17,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bench.processors import processor_seconds
+from pipeline.columns import EventKind
 from pipeline.in_force.rules import in_force
 from pipeline.in_force.states import known, write_snapshots
 from pipeline.lake.event_lake import EventLake, hour_columns
-from pipeline.lake.schemas import EventKind
 from pipeline.lake.snapshots import day_of, read_snapshot
 from pipeline.period import DAY_MS, HOUR_MS
 from pipeline.reconciliation.wanted import named

@@ -19,12 +19,12 @@ from pyarrow import compute as pc
 from pyarrow import dataset, parquet
 
 from clarion.networks.statements.rules import NUMBER
+from pipeline.columns import EventKind
 from pipeline.generator.plan import Plan
 from pipeline.generator.traffic import Draft, keypair, signed_draft
 from pipeline.lake.commits import Kinds, LakeView, Manifest, commit, data_folder, merged, new_commit
 from pipeline.lake.files import joined
 from pipeline.lake.parquet import DataFile, write_parquet
-from pipeline.lake.schemas import EventKind
 from pipeline.period import EVER
 
 ANSWERS = "made/answers"

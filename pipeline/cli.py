@@ -71,7 +71,3 @@ def _run(wanted: argparse.Namespace) -> int:
     if wanted.why:
         log(f"ends with {status}: {'; '.join(wanted.why)}")
     return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())

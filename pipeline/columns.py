@@ -14,6 +14,8 @@ FILE_NAMES = {"at": "happened_at", "order": "window_version", "window": "count_w
 """Columns that have another name in the lake's files than in events: SQL reserves these words, in DuckDB or Athena."""
 UNREADABLE = "unreadable"
 """The kind of the lines that are of none."""
+NOTIFICATION_KEY = ("receipt", "subscription_id")
+"""One notification: one receipt of an envelope, for one subscription."""
 REMOVED = "removed"
 """The status of a subscription, and the change of a rule, that is no more."""
 

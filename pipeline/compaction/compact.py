@@ -16,14 +16,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField
 from pyspark.storagelevel import StorageLevel
 
-from pipeline.columns import COLUMNS, UNREADABLE
+from pipeline.columns import COLUMNS, NOTIFICATION_KEY, UNREADABLE, EventKind
 from pipeline.compaction.completeness import is_over
 from pipeline.compaction.merge import merge_small_files
 from pipeline.lake.commits import CommitConflict, Manifest, commit, discard, merged, new_commit
 from pipeline.lake.event_lake import HOME, EventLake, paths_frame
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import LINES, arrived_files, line_batches
-from pipeline.lake.schemas import RULE, SCHEMAS, VERSION, EventKind, in_spark
+from pipeline.lake.schemas import RULE, SCHEMAS, VERSION, in_spark
 from pipeline.period import Period
 
 MOST_ROUNDS = 20
@@ -185,7 +185,7 @@ def _in_limits(field: StructField, words: Sequence[str], value: Column) -> Colum
         return value.isin(*words)
     if isinstance(field.dataType, ArrayType):
         return F.forall(value, lambda rule: rule["key"].isNotNull())
-    if field.name in {"receipt", "subscription_id"}:
+    if field.name in NOTIFICATION_KEY:
         return value.rlike(_UUID)
     if isinstance(field.dataType, LongType):
         return value.between(0, MOST_LONG)

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from clarion.limiter import Limit
 from clarion.networks import STATEMENTS
+from pipeline.columns import EventKind
 from pipeline.in_force.limits import LimitSpan, default_span
-from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS, HOUR_MS, Period
 
 DICE = 10_000

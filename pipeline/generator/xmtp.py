@@ -23,10 +23,10 @@ from clarion.networks.xmtp.sender_hmac import KEY_SIZE_V3, PERIOD_S, period_at, 
 from clarion.networks.xmtp.topics import group_topic
 from clarion.networks.xmtp.wire_pb2 import GroupMessage, NodeEnvelope
 from clarion.subscription_events import RuleRef
+from pipeline.columns import EventKind
 from pipeline.generator import faults, live
 from pipeline.generator.plan import DICE, Keep, Made, Plan
 from pipeline.in_force.limits import default_span
-from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS
 
 MESSAGES = "messages"

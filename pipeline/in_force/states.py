@@ -22,13 +22,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from clarion.networks import NETWORKS
-from pipeline.columns import REMOVED
+from pipeline.columns import REMOVED, EventKind
 from pipeline.in_force.limits import LimitHistory, spans_of
 from pipeline.in_force.rules import rule_changes
 from pipeline.lake.commits import LakeView
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.parquet import DataFile
-from pipeline.lake.schemas import RULE, SCHEMAS, EventKind
+from pipeline.lake.schemas import RULE, SCHEMAS
 from pipeline.lake.small_tables import read_rows
 from pipeline.lake.snapshot_rows import read_days, write_day
 from pipeline.lake.snapshots import (

@@ -5,13 +5,12 @@ import argparse
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from pipeline.columns import UNREADABLE
+from pipeline.columns import UNREADABLE, EventKind
 from pipeline.compaction.compact import compact
 from pipeline.compaction.counters import ASKED, records_by_hour
 from pipeline.compaction.vacuum import KEPT_MS, vacuum
 from pipeline.jobs.shared import log, strict
 from pipeline.lake.event_lake import DIFFERENCES, EventLake
-from pipeline.lake.schemas import EventKind
 from pipeline.lake.snapshots import SNAPSHOTS
 from pipeline.period import DAY_MS, Period
 from pipeline.reconciliation.due_days import first_uncompacted

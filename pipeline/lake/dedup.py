@@ -4,16 +4,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision
-from pipeline.columns import REMOVED
-
-_WHO = ("receipt", "subscription_id")
+from pipeline.columns import NOTIFICATION_KEY, REMOVED
 
 
 def decided_once(notified: DataFrame) -> DataFrame:
     """One row for each receipt and subscription: what one line says was queued was queued; else the first line's."""
     queued_first = F.struct(F.col("decision") != NotificationDecision.QUEUED, "at")
-    values = F.struct(*(name for name in notified.columns if name not in _WHO))
-    return notified.groupBy(*_WHO).agg(F.min_by(values, queued_first).alias("whole")).select(*_WHO, "whole.*")
+    values = F.struct(*(name for name in notified.columns if name not in NOTIFICATION_KEY))
+    return (
+        notified.groupBy(*NOTIFICATION_KEY)
+        .agg(F.min_by(values, queued_first).alias("whole"))
+        .select(*NOTIFICATION_KEY, "whole.*")
+    )
 
 
 def last_decisions(envelopes: DataFrame) -> DataFrame:

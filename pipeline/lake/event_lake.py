@@ -26,12 +26,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pipeline.columns import UNREADABLE, file_name
+from pipeline.columns import UNREADABLE, EventKind, file_name
 from pipeline.lake.commits import LakeView, Manifest, data_folder, new_commit, read_manifest, update
 from pipeline.lake.files import joined
 from pipeline.lake.parquet import WRITTEN, DataFile, write_parquet
 from pipeline.lake.plans import REPLAYS, runs_since
-from pipeline.lake.schemas import DIFFERENCE, PLAN, SCHEMAS, EventKind, in_spark
+from pipeline.lake.schemas import DIFFERENCE, PLAN, SCHEMAS, in_spark
 from pipeline.lake.small_tables import write_tables
 from pipeline.period import EVER, Period
 
@@ -69,11 +69,7 @@ class EventLake:
 
     def read(self, kind: EventKind, arrived: Period = EVER) -> DataFrame:
         """The rows of a kind by hour of arrival, in its schema; duplicates included."""
-        return self.read_dated(kind, arrived).select(*SCHEMAS[kind].names)
-
-    def read_dated(self, kind: EventKind, arrived: Period = EVER) -> DataFrame:
-        """The same with the `day` and `hour` that the rows lie under."""
-        return self.read_files(kind, StructType([*SCHEMAS[kind].fields, *_DATED]), self.data_files(kind, arrived))
+        return self.read_files(kind, SCHEMAS[kind], self.data_files(kind, arrived))
 
     def files(self, kind: EventKind, arrived: Period) -> DataFrame:
         """`path` of each file of a kind, by hour of arrival: for tasks that read them themselves."""

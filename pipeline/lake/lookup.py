@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from clarion.events import EnvelopeObserved, Event
 from clarion.networks import NETWORKS, Malformed, network
 from clarion.subscription_events import RulesChanged
-from pipeline.columns import FILE_NAMES, UNREADABLE
+from pipeline.columns import FILE_NAMES, NOTIFICATION_KEY, UNREADABLE
 from pipeline.lake.commits import LakeView
 from pipeline.lake.files import filesystem, folders
 from pipeline.lake.plans import runs_since
@@ -93,7 +93,7 @@ class Lookup:
     def replayed(self, receipts: Collection[UUID], since: int) -> set[tuple[UUID, UUID]]:
         """What of these was sent to the live system again since then: receipt and subscription."""
         paths = [file.path for run in runs_since(self.root, since) for file in run.files]
-        tables = self._mapped(lambda path: self._table(path, ["receipt", "subscription_id"]), paths)
+        tables = self._mapped(lambda path: self._table(path, list(NOTIFICATION_KEY)), paths)
         rows = ((UUID(row["receipt"]), UUID(row["subscription_id"])) for table in tables for row in table.to_pylist())
         return {row for row in rows if row[0] in receipts}
 

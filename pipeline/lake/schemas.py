@@ -14,9 +14,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pipeline.columns import COLUMNS, EventKind, Type
-
-__all__ = ["DIFFERENCE", "PLAN", "RULE", "SCHEMAS", "VERSION", "EventKind", "in_spark"]
+from pipeline.columns import COLUMNS, Type
 
 VERSION = 1
 _TEXT, _LONG, _BYTES = StringType(), LongType(), BinaryType()

@@ -8,11 +8,10 @@ from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision
 from clarion.limiter import Limit
+from pipeline.columns import NOTIFICATION_KEY
 from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.period import FOREVER
 from pipeline.spark.frames import broadcast_if_few
-
-_WHO = ("receipt", "subscription_id")
 
 
 def with_caps(compared: DataFrame, limits: LimitHistory) -> DataFrame:
@@ -23,7 +22,9 @@ def with_caps(compared: DataFrame, limits: LimitHistory) -> DataFrame:
     """
     caps = sorted(limits.caps, key=lambda cap: (cap.count, cap.window))
     queued = F.count_if(F.col("found") == NotificationDecision.QUEUED)
-    decided = compared.where(F.col("found").isNotNull()).select(*_WHO, "network", "found", "at", "judged_at")
+    decided = compared.where(F.col("found").isNotNull()).select(
+        *NOTIFICATION_KEY, "network", "found", "at", "judged_at"
+    )
     busy = decided.groupBy("subscription_id").agg(queued.alias("queued")).where(F.col("queued") >= caps[0].count)
     by_time = Window.partitionBy("subscription_id").orderBy("judged_at")
     counted = decided.join(F.broadcast(busy), on="subscription_id", how="leftsemi")
@@ -34,9 +35,13 @@ def with_caps(compared: DataFrame, limits: LimitHistory) -> DataFrame:
         near, applies = F.col(f"near_{number}"), _applies(limits, cap)
         full.append(applies & (F.max(near).over(by_time.rangeBetween(0, cap.window - 1)) >= cap.count))
         overfull.append(~applies | (near > 2 * cap.count))
-    looked_at = counted.select(*_WHO, reduce(or_, full).alias("full"), reduce(and_, overfull).alias("overfull"))
+    looked_at = counted.select(
+        *NOTIFICATION_KEY, reduce(or_, full).alias("full"), reduce(and_, overfull).alias("overfull")
+    )
     capped = looked_at.where(F.col("full") | F.col("overfull")).persist()
-    return compared.join(broadcast_if_few(capped), on=list(_WHO), how="left").fillna(False, ["full", "overfull"])
+    return compared.join(broadcast_if_few(capped), on=list(NOTIFICATION_KEY), how="left").fillna(
+        False, ["full", "overfull"]
+    )
 
 
 def _applies(history: LimitHistory, cap: Limit) -> Column:

@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from clarion.claims import LONGEST, SLACK
 from clarion.decisions import NotificationDecision
 from clarion.limiter import SKEW
+from pipeline.columns import NOTIFICATION_KEY
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.snapshot_rows import read_days, write_day
 from pipeline.lake.snapshots import CLAIMED_BACK_MS, CLAIMS, day_of, prune, snapshot_days
@@ -32,14 +33,13 @@ CLAIM = StructType([
     StructField("at", LongType()),
     StructField("until", LongType()),
 ])  # fmt: skip
-_WHO = ("receipt", "subscription_id")
-_CLAIM = ("envelope_id", "subscription_id")
+CLAIM_KEY = ("envelope_id", "subscription_id")
 
 
 def write_claims(lake: EventLake, period: Period, claims: DataFrame, now: int) -> None:
     """As the snapshot of a day, in the place of an earlier one; those of any other period are not kept."""
     if period == day_of(period.start):
-        write_day(lake, CLAIMS, period, claims.repartitionByRange(*_CLAIM).sortWithinPartitions(*_CLAIM), now)
+        write_day(lake, CLAIMS, period, claims.repartitionByRange(*CLAIM_KEY).sortWithinPartitions(*CLAIM_KEY), now)
         prune(lake.root, CLAIMS, now, monthly=False)
 
 
@@ -97,7 +97,7 @@ def claims_on(envelopes: DataFrame, earlier: DataFrame, compared: DataFrame) -> 
     recent = _claiming(compared.where(~F.col("judged"))).join(few, on="envelope_id", how="inner")
     dated = recent.withColumn("until", lasts_until("expires_at", "at")).select(*CLAIM.names)
     both = dated.unionByName(earlier.join(few, on="envelope_id", how="leftsemi"))
-    return both.join(envelopes.select("receipt"), on="receipt", how="leftanti").dropDuplicates(list(_WHO))
+    return both.join(envelopes.select("receipt"), on="receipt", how="leftanti").dropDuplicates(list(NOTIFICATION_KEY))
 
 
 def _claiming(compared: DataFrame) -> DataFrame:
@@ -111,11 +111,11 @@ def with_traces(compared: DataFrame, claims: DataFrame, grace: int) -> DataFrame
     Where it ends while its envelope is being shown, or within `grace` milliseconds of that, nobody can say whether a
     duplicate or a push is right: so it excuses the one, and doesn't forbid the other.
     """
-    held = claims.select(*_CLAIM, F.struct("receipt", "decision", "at", "until").alias("claim"))
+    held = claims.select(*CLAIM_KEY, F.struct("receipt", "decision", "at", "until").alias("claim"))
     # However little is read of a period, claims of 45 days are not counted among that.
     few = held if fits_few(held.sparkSession) else broadcast_if_few(held)
-    meeting = compared.where("judged").join(few, on=list(_CLAIM), how="inner")
-    one = F.struct(*(name for name in compared.columns if name not in _WHO)).alias("one")
+    meeting = compared.where("judged").join(few, on=list(CLAIM_KEY), how="inner")
+    one = F.struct(*(name for name in compared.columns if name not in NOTIFICATION_KEY)).alias("one")
     left = F.col("claim.until") - F.col("at")
     traces = meeting.groupBy("claim", "subscription_id").agg(
         F.any_value(one).alias("one"), (F.min(left) > grace).alias("lasts"), (F.max(left) > -grace).alias("counts")

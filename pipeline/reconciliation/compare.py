@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from clarion.decisions import FINAL, REACHED, EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.limiter import LATENESS
+from pipeline.columns import NOTIFICATION_KEY
 from pipeline.lake.dedup import decided_once
 from pipeline.period import Period
 from pipeline.reconciliation.doubt import (
@@ -31,8 +32,6 @@ from pipeline.reconciliation.verify import GONE
 from pipeline.reconciliation.wanted import asked, expected, is_alive, with_answers
 from pipeline.spark.frames import few, kept, number_of, word_of
 from pipeline.terms import Terms
-
-_WHO = ("receipt", "subscription_id")
 
 
 @dataclass(frozen=True)
@@ -134,14 +133,14 @@ def comparisons(wanted: DataFrame, decided: DataFrame, pushes: DataFrame, terms:
     But for `full` and `overfull`, which `with_caps` adds.
     """
     # In this order no row moves: all three are spread by receipt, of which a full join leaves nothing.
-    tried = _nested(decided, "decided").join(_nested(pushes, "pushed"), on=list(_WHO), how="left")
-    both = _nested(wanted, "wanted").join(tried, on=list(_WHO), how="full")
+    tried = _nested(decided, "decided").join(_nested(pushes, "pushed"), on=list(NOTIFICATION_KEY), how="left")
+    both = _nested(wanted, "wanted").join(tried, on=list(NOTIFICATION_KEY), how="full")
     known = both.withColumn("about", F.coalesce("decided.about", "wanted.about")).select(*both.columns, "about.*")
     unexpired = F.col("expires_at") * 1000 > F.col("last_at") + terms.grace
     either = ("network", "envelope_id", "sender", "client_id", "channel")
     pushed_under = F.when(F.col("decided.decision") == NotificationDecision.QUEUED, F.col("decided.key"))
     return known.select(
-        *_WHO,
+        *NOTIFICATION_KEY,
         *(F.coalesce(f"decided.{name}", f"wanted.{name}").alias(name) for name in either),
         F.coalesce(pushed_under, "wanted.key", "decided.key").alias("key"),
         "wanted.wanted",
@@ -166,8 +165,10 @@ def _about() -> Column:
 
 
 def _nested(rows: DataFrame, name: str) -> DataFrame:
-    """All columns but `_WHO` as one."""
-    return rows.select(*_WHO, F.struct(*(column for column in rows.columns if column not in _WHO)).alias(name))
+    """All columns but `NOTIFICATION_KEY` as one."""
+    return rows.select(
+        *NOTIFICATION_KEY, F.struct(*(column for column in rows.columns if column not in NOTIFICATION_KEY)).alias(name)
+    )
 
 
 def _flag(value: Column | str) -> Column:
@@ -196,6 +197,6 @@ def outcomes(pushed: DataFrame) -> DataFrame:
     ended = final | (F.col("decision") == PushDecision.STALE)
     return (
         pushed.repartition("receipt")
-        .groupBy(*_WHO)
+        .groupBy(*NOTIFICATION_KEY)
         .agg(last.alias("last"), delivered.alias("latency_ms"), F.max(final).alias("done"), F.max(ended).alias("ended"))
     )

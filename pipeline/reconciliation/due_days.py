@@ -20,13 +20,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision
+from pipeline.columns import EventKind
 from pipeline.compaction.compact import new_files
 from pipeline.in_force.states import STATES
 from pipeline.lake.commits import MANIFESTS, LakeView, Manifest, read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.files import folders
 from pipeline.lake.raw import RAW, arrival_hour
-from pipeline.lake.schemas import SCHEMAS, EventKind
+from pipeline.lake.schemas import SCHEMAS
 from pipeline.lake.snapshots import day_of, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, arrivals, hour_start
 from pipeline.report.report_files import is_written, report_name

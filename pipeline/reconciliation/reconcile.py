@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import LATENESS, SKEW
+from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.findings import Difference
 from pipeline.in_force.limits import LimitHistory
 from pipeline.in_force.rules import in_force
@@ -25,11 +26,11 @@ from pipeline.in_force.states import STATES, known, known_files, limit_history
 from pipeline.lake.commits import LAKE_ERRORS, LakeView
 from pipeline.lake.dedup import decided_once
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.schemas import DIFFERENCE, EventKind
+from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.snapshots import CLAIMED_BACK_MS
 from pipeline.period import HOUR_MS, Period, arrivals
 from pipeline.reconciliation.caps import with_caps
-from pipeline.reconciliation.claims import claims_of, claims_on, earlier_claims, lookback, met, with_traces
+from pipeline.reconciliation.claims import CLAIM_KEY, claims_of, claims_on, earlier_claims, lookback, met, with_traces
 from pipeline.reconciliation.compare import Records, doubts, examined, outcomes, shown
 from pipeline.reconciliation.doubt import crowded, shares_of, within
 from pipeline.reconciliation.verdicts import as_difference, contradictions
@@ -39,7 +40,6 @@ from pipeline.spark.frames import broadcast_if_few, few, kept
 from pipeline.spark.session import fits_few
 from pipeline.terms import Terms
 
-_WHO = ("receipt", "subscription_id")
 _OTHERS = (EventKind.OBSERVED, EventKind.ENVELOPE, EventKind.PUSH)
 LINE_BYTES = 160
 """Of Parquet, a line of a usual day."""
@@ -82,7 +82,7 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_ba
     lost = undelivered(compared, astray, terms).unionByName(unknown)
     secret = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0))
     differences = without_repaired(astray.unionByName(lost), outcomes(pushed), replays(lake, period.start))
-    return Findings(differences, secret.select(*_WHO, "network"), all_claims(records))
+    return Findings(differences, secret.select(*NOTIFICATION_KEY, "network"), all_claims(records))
 
 
 def with_crowded(
@@ -146,7 +146,7 @@ def _bears_on(start: int, limits: LimitHistory) -> Column:
 
 def all_claims(records: Records) -> DataFrame:
     """Those that were made on the verified envelopes, in `CLAIM`."""
-    notified = records.notified.select(*_WHO, "envelope_id", "decision", "at").repartition("receipt")
+    notified = records.notified.select(*NOTIFICATION_KEY, "envelope_id", "decision", "at").repartition("receipt")
     found = decided_once(notified).withColumnRenamed("decision", "found").withColumn("judged", F.lit(True))
     return claims_of(found, records.facts.groupBy("receipt").agg(F.max("expires_at").alias("expires_at")))
 
@@ -154,7 +154,7 @@ def all_claims(records: Records) -> DataFrame:
 def undelivered(compared: DataFrame, astray: DataFrame, terms: Terms) -> DataFrame:
     """What was queued and then lost on its way to the provider, or came late; not what is `astray` anyway."""
     judged = compared.where((F.col("found") == NotificationDecision.QUEUED) & F.col("judged"))
-    queued = _once(judged, compared).join(astray.select(*_WHO), on=list(_WHO), how="leftanti")
+    queued = _once(judged, compared).join(astray.select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftanti")
     after = queued.select(*compared.columns, "pushed.*")
     stale = F.col("last.decision") == PushDecision.STALE
     given_up = F.concat(
@@ -173,11 +173,12 @@ def undelivered(compared: DataFrame, astray: DataFrame, terms: Terms) -> DataFra
 
 def _once(judged: DataFrame, compared: DataFrame) -> DataFrame:
     """Of what was queued twice and came to its end once, the other receipt is not missing as well: that was one too many."""
-    claim = ["envelope_id", "subscription_id"]
     untried = judged.where(~F.coalesce(F.col("pushed.done"), F.lit(False)))
     ended = compared.where((F.col("found") == NotificationDecision.QUEUED) & F.col("pushed.done"))
-    needless = few(untried.join(ended.select(*claim).distinct(), on=claim, how="leftsemi").select(*_WHO))
-    return judged if needless.isEmpty() else judged.join(needless, on=list(_WHO), how="leftanti")
+    needless = few(
+        untried.join(ended.select(*CLAIM_KEY).distinct(), on=list(CLAIM_KEY), how="leftsemi").select(*NOTIFICATION_KEY)
+    )
+    return judged if needless.isEmpty() else judged.join(needless, on=list(NOTIFICATION_KEY), how="leftanti")
 
 
 def unfounded(compared: DataFrame, records: Records, period: Period) -> DataFrame:
@@ -234,13 +235,13 @@ def _for_nobody(envelopes: DataFrame, evidence: Column) -> DataFrame:
 
 def replays(lake: EventLake, since: int) -> DataFrame:
     """`receipt, subscription_id` of what was sent to the live system again since then."""
-    return lake.plans(since).select(*_WHO).distinct()
+    return lake.plans(since).select(*NOTIFICATION_KEY).distinct()
 
 
 def without_repaired(differences: DataFrame, pushes: DataFrame, replayed: DataFrame) -> DataFrame:
     """A replay has repaired what was lost, once its push has come to an end; that it came late was known."""
-    ended = pushes.where(F.col("ended")).select(*_WHO)
-    repaired = replayed.join(ended, on=list(_WHO), how="leftsemi")
-    both = [F.col(f"differs.{name}") == F.col(f"repaired.{name}") for name in _WHO]
+    ended = pushes.where(F.col("ended")).select(*NOTIFICATION_KEY)
+    repaired = replayed.join(ended, on=list(NOTIFICATION_KEY), how="leftsemi")
+    both = [F.col(f"differs.{name}") == F.col(f"repaired.{name}") for name in NOTIFICATION_KEY]
     known = F.col("difference") != Difference.UNEXPECTED
     return differences.alias("differs").join(repaired.alias("repaired"), on=[*both, known], how="leftanti")

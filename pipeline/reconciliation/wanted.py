@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from clarion.channels import Channel
 from clarion.decisions import Wanted
 from clarion.networks import Rule, network
+from pipeline.columns import NOTIFICATION_KEY
 from pipeline.lake.schemas import in_spark
 from pipeline.reconciliation.verify import fetched
 from pipeline.spark.frames import NUMBERS, broadcast_if_few, literals, number_of, word_of
@@ -28,9 +29,8 @@ _MOST_KEYS = 1 << 32
 REFUSALS = tuple(str(wanted) for wanted in Wanted if not wanted.pushes)
 """The answers that are decisions, too."""
 
-_WHO = ("receipt", "subscription_id")
 _QUESTION = ("receipt", "key", "condition", "secret")
-_SAME = ("network", "envelope_id", "sender", "keys", "client_id", "about")
+_CARRIED = ("network", "envelope_id", "sender", "keys", "client_id", "about")
 _ANSWERS = pa.schema([
     ("receipt", pa.string()),
     ("key", pa.binary()),
@@ -83,8 +83,8 @@ def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: i
     condition, secret = F.coalesce("condition", F.lit(b"")), F.col("condition_digest").isNotNull()
     matched = left.join(right, on=["key", "salt"], how="inner").where(in_force_at(grace_ms))
     return matched.select(
-        *_WHO,
-        *_SAME,
+        *NOTIFICATION_KEY,
+        *_CARRIED,
         "channel",
         "first_at",
         "place",
@@ -144,7 +144,7 @@ def expected(answered: DataFrame) -> DataFrame:
     given = (F.when(F.max(F.array_contains("answers", word)), word) for word in REFUSALS)
     refusals = F.array_compact(F.array(*given))
     secret_decides = F.max(may_push & ~pushes) & ~F.max(pushes & F.col("certain"))
-    each = answered.repartition("receipt").groupBy(*_WHO, *_SAME)
+    each = answered.repartition("receipt").groupBy(*NOTIFICATION_KEY, *_CARRIED)
     found = each.agg(
         word_of(Channel, F.min(number_of(Channel, F.col("channel")))).alias("channel"),
         (best % _MOST_KEYS).cast("int").alias("place"),

@@ -27,12 +27,13 @@ from clarion.decisions import NotificationDecision, Wanted
 from clarion.messages import EnvelopeMessage, PushMessage, Recipient, RemainderMessage
 from clarion.networks import network
 from clarion.sqs import SqsMessage
+from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.findings import REPAIRABLE
 from pipeline.lake.commits import Manifest, commit, new_commit
 from pipeline.lake.event_lake import EventLake, named
 from pipeline.lake.files import joined, read_text, write_text
 from pipeline.lake.plans import CHECKPOINTS, REPLAYS, next_run, run_name, run_of, runs_since
-from pipeline.lake.schemas import PLAN, EventKind, in_spark
+from pipeline.lake.schemas import PLAN, in_spark
 from pipeline.lake.snapshots import CLAIMED_BACK_MS
 from pipeline.period import Period, arrivals
 from pipeline.reconciliation.verify import fetched
@@ -44,8 +45,7 @@ ENVELOPES = "envelopes"
 """The route of an envelope; that of a push is its channel."""
 BATCH = sqs.ENTRIES
 _DONE = "done"
-_WHO = ("receipt", "subscription_id")
-_BUILT = pa.schema([(name, pa.string()) for name in ("receipt", "subscription_id", "route", "message")])
+_BUILT = pa.schema([(name, pa.string()) for name in (*NOTIFICATION_KEY, "route", "message")])
 
 
 class ReplayStopped(Exception):  # noqa: N818 - it says what has happened
@@ -72,7 +72,9 @@ def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, d
     repairable = F.col("difference").isin(*(str(one) for one in REPAIRABLE))
     # Without the reconciliation behind it, which every step below would plan and describe once more.
     lost = differences.where(repairable & F.col("subscription_id").isNotNull()).localCheckpoint()
-    new = lost.join(lake.plans(period.start).select(*_WHO), on=list(_WHO), how="leftanti").persist()
+    new = lost.join(
+        lake.plans(period.start).select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftanti"
+    ).persist()
     since = arrivals(period, now)
     observed = lake.read(EventKind.OBSERVED, since).select("receipt", "network", "observed_at", "raw", "location")
     envelopes = observed.join(new, on="receipt", how="leftsemi").dropDuplicates(["receipt"])
@@ -81,10 +83,10 @@ def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, d
     whole = new.drop("network").join(envelopes, on="receipt", how="inner").join(begun, on="receipt", how="left")
     first = F.row_number().over(Window.partitionBy("receipt").orderBy("subscription_id")) == 1
     rows = whole.select(
-        *_WHO, *_CARRIED, "network", "raw", "location", "observed_at", F.coalesce("begun", F.lit(False)).alias("begun"),
-        first.alias("first"), F.lit(now).alias("now"),
+        *NOTIFICATION_KEY, *_CARRIED, "network", "raw", "location", "observed_at",
+        F.coalesce("begun", F.lit(False)).alias("begun"), first.alias("first"), F.lit(now).alias("now"),
     ).mapInArrow(partial(_build_batches, oversize=lake.oversize), in_spark(_BUILT))  # fmt: skip
-    ordered = rows.orderBy("receipt", "subscription_id").withColumn("place", F.monotonically_increasing_id())
+    ordered = rows.orderBy(*NOTIFICATION_KEY).withColumn("place", F.monotonically_increasing_id())
     planned = ordered.select(*PLAN.names).persist()
     counts = planned.agg(F.count("*"), F.count("message"), F.count(F.when(F.col("route") == "", 1))).first()
     notifications, messages, expired = counts or (0, 0, 0)
@@ -108,7 +110,7 @@ def _build_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> I
 
 def _built(row: Mapping[str, Any], raw: bytes | None) -> dict[str, object]:
     """A row of the plan; what has expired, or is gone, has no route."""
-    who = {name: row[name] for name in _WHO}
+    who = {name: row[name] for name in NOTIFICATION_KEY}
     nowhere = who | {"route": "", "message": None}
     if raw is None:
         return nowhere

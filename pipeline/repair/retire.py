@@ -20,11 +20,10 @@ from clarion.rulesets import Owner, Unchanged
 from clarion.subscription_events import SubscriptionChanged
 from clarion.subscriptions import remove
 from clarion.tables import TRANSACTION_SUBSCRIPTIONS, Subscription
-from pipeline.columns import REMOVED
+from pipeline.columns import REMOVED, EventKind
 from pipeline.in_force.states import known
 from pipeline.lake.dedup import latest_subscriptions
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS, Period
 
 SLACK_MS = 60_000

@@ -24,11 +24,12 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from clarion.decisions import NotificationDecision
 from clarion.metrics import NAMESPACE, Metric, dimensions
+from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.compaction.compact import compact
 from pipeline.findings import REPAIRABLE, Difference
 from pipeline.lake.commits import Manifest, update
 from pipeline.lake.event_lake import EventLake, named
-from pipeline.lake.schemas import DIFFERENCE, EventKind
+from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.snapshots import day_of
 from pipeline.period import DAY_MS, HOUR_MS, Period, arrivals, hour_path, hour_start, instant_text
 from pipeline.reconciliation.reconcile import reconcile, size_of
@@ -54,7 +55,6 @@ UNSTARTED = "Python worker failed to connect back"
 """Spark gives the process of a Python source ten seconds to begin, which on a busy machine may be too few."""
 LOSS = StructType([*DIFFERENCE.fields, StructField("found_at", LongType())])
 """A difference that `replay` can repair, and the `until` of the batch that found it."""
-_LOSS = ("receipt", "subscription_id")
 
 type Offset = dict[str, int]
 
@@ -195,10 +195,10 @@ def losses(lake: EventLake, period: Period, now: int, terms: Terms) -> DataFrame
     since = arrivals(period, now)
     differences = reconcile(lake, period, now, terms, CLAIMS_BACK_MS).differences
     repairable = differences.where(F.col("difference").isin(*map(str, REPAIRABLE)))
-    tried = lake.read(EventKind.PUSH, since).select(*_LOSS)
+    tried = lake.read(EventKind.PUSH, since).select(*NOTIFICATION_KEY)
     dropped = lake.read(EventKind.NOTIFICATION, since).where(F.col("decision") == NotificationDecision.DUPLICATE)
-    duplicates = dropped.select(*_LOSS, F.lit(str(Difference.WRONGLY_DROPPED)).alias("difference"))
-    untried = repairable.join(tried, on=list(_LOSS), how="leftanti")
+    duplicates = dropped.select(*NOTIFICATION_KEY, F.lit(str(Difference.WRONGLY_DROPPED)).alias("difference"))
+    untried = repairable.join(tried, on=list(NOTIFICATION_KEY), how="leftanti")
     return untried.join(duplicates, on=duplicates.columns, how="leftanti")
 
 
@@ -236,7 +236,7 @@ def losses_name(now: int) -> str:
 
 def _with_new(lake: EventLake, known: Manifest, rows: DataFrame, now: int) -> Manifest:
     name = losses_name(now)
-    same = (F.col(column).eqNullSafe(F.col(f"known_{column}")) for column in _LOSS)
+    same = (F.col(column).eqNullSafe(F.col(f"known_{column}")) for column in NOTIFICATION_KEY)
     new = rows.join(_emitted(lake, now), on=list(same), how="leftanti")
     files = lake.write_files(name, named(name, new.select(*LOSS.names))).get(name, ())
     return replace(known, sealed_at=now, kinds={name: (*known.kinds.get(name, ()), *files)})
@@ -245,4 +245,4 @@ def _with_new(lake: EventLake, known: Manifest, rows: DataFrame, now: int) -> Ma
 def _emitted(lake: EventLake, now: int) -> DataFrame:
     """Of the day and the day before."""
     before, today = (lake.read_named(losses_name(at), LOSS) for at in (now - DAY_MS, now))
-    return before.unionByName(today).select(*(F.col(column).alias(f"known_{column}") for column in _LOSS))
+    return before.unionByName(today).select(*(F.col(column).alias(f"known_{column}") for column in NOTIFICATION_KEY))

@@ -9,12 +9,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import REACHED, NotificationDecision, Purpose
+from pipeline.columns import NOTIFICATION_KEY
 from pipeline.findings import REPAIRABLE, Difference
 from pipeline.period import HOUR_MS, Period
 from pipeline.reconciliation.wanted import REFUSALS
 
-_WHO = ("receipt", "subscription_id")
-_OF_EACH = (*_WHO, "network", "channel")
+_OF_EACH = (*NOTIFICATION_KEY, "network", "channel")
 _FLAGS = ("asked", "queued", "tried", "delivered", "lost", "unwanted")
 
 
@@ -28,7 +28,7 @@ def notifications(decided: DataFrame, tried: DataFrame, found: DataFrame | None,
     parts = [_decided(decided), _tried(tried), *([_wrong(found, period)] if found is not None else [])]
     each = (
         reduce(DataFrame.unionByName, parts)
-        .groupBy(*_WHO)
+        .groupBy(*NOTIFICATION_KEY)
         .agg(
             F.coalesce(F.min(F.when(F.col("lost") | F.col("unwanted"), F.col("at"))), F.min("at")).alias("at"),
             *(F.first(name, ignorenulls=True).alias(name) for name in ("network", "channel")),

@@ -9,12 +9,13 @@ from pyspark.sql import functions as F
 
 from clarion import own_pushes
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
+from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.in_force.rules import in_force
 from pipeline.in_force.states import known
 from pipeline.lake.commits import read_manifest
 from pipeline.lake.dedup import decided_once, last_decisions
 from pipeline.lake.event_lake import EventLake, differences_name
-from pipeline.lake.schemas import DIFFERENCE, EventKind
+from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.small_tables import read_tables
 from pipeline.period import HOUR_MS, Period, arrivals
 from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
@@ -26,7 +27,6 @@ TOP = 10
 EXAMPLES = 3
 MILLION = 1_000_000
 _ACCURACY = 10_000
-_WHO = ("receipt", "subscription_id")
 
 
 class Units(NamedTuple):
@@ -92,7 +92,7 @@ def report(lake: EventLake, period: Period, now: int) -> dict[str, pa.Table]:
     envelopes = last_decisions(lake.read(EventKind.ENVELOPE, since)).where(period.has(F.col("at"))).persist()
     decided = lake.read(EventKind.NOTIFICATION, since)
     notified = decided_once(decided).where(period.has(F.col("at"))).persist()
-    tried = lake.read(EventKind.PUSH, since).dropDuplicates(["receipt", "subscription_id", "attempt", "decision"])
+    tried = lake.read(EventKind.PUSH, since).dropDuplicates([*NOTIFICATION_KEY, "attempt", "decision"])
     pushes = tried.where(period.has(F.col("at"))).persist()
     judged = read_manifest(lake.root, differences_name(period))
     found = lake.read_commit(judged, DIFFERENCE) if judged else None
@@ -127,11 +127,11 @@ def by_hour(found: DataFrame, period: Period) -> DataFrame:
 
 def examples(found: DataFrame) -> DataFrame:
     """The first few differences of each kind and network, with their evidence; `sender` in hex."""
-    order = Window.partitionBy("difference", "network").orderBy("at", *_WHO)
+    order = Window.partitionBy("difference", "network").orderBy("at", *NOTIFICATION_KEY)
     first = found.withColumn("place", F.row_number().over(order)).where(F.col("place") <= EXAMPLES)
     sender = F.lower(F.hex("sender")).alias("sender")
-    chosen = first.select("difference", "network", "at", *_WHO, "channel", sender, "evidence")
-    return chosen.orderBy("difference", "network", "at", *_WHO)
+    chosen = first.select("difference", "network", "at", *NOTIFICATION_KEY, "channel", sender, "evidence")
+    return chosen.orderBy("difference", "network", "at", *NOTIFICATION_KEY)
 
 
 def latency(pushes: DataFrame, *by: str) -> DataFrame:

@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.columns import EventKind
 from pipeline.compaction.compact import compact
 from pipeline.generator.day import generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
 from pipeline.lake.event_lake import EventLake, differences_name
-from pipeline.lake.schemas import EventKind
 from pipeline.period import HOUR_MS, Period
 from pipeline.reconciliation.reconcile import Findings, reconcile
 from pipeline.spark.session import session

@@ -23,7 +23,7 @@ from clarion.networks import STATEMENTS, Rule, network
 from clarion.networks.statements import signature
 from clarion.networks.statements.codec import Statement, encode
 from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
-from pipeline.columns import file_name
+from pipeline.columns import EventKind, file_name
 from pipeline.lake.commits import (
     Kinds,
     LakeView,
@@ -39,7 +39,7 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.lake.files import filesystem, joined, listed
 from pipeline.lake.lookup import kind_of
 from pipeline.lake.parquet import DataFile, write_parquet
-from pipeline.lake.schemas import SCHEMAS, EventKind
+from pipeline.lake.schemas import SCHEMAS
 from pipeline.period import HOUR_MS, Period, hour_path
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS

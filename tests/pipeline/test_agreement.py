@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
+from pipeline.columns import EventKind
 from pipeline.compaction.compact import compact
 from pipeline.erase.run import erase
 from pipeline.explain.cases import Leeway
@@ -17,7 +18,6 @@ from pipeline.generator.plan import Plan
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.raw import RAW
-from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS, Period
 from tests.pipeline.conftest import NOW, copied
 

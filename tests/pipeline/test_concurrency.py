@@ -13,13 +13,13 @@ from pyspark.sql import functions as F
 
 from pipeline import arguments
 from pipeline.cli import JOBS
+from pipeline.columns import EventKind
 from pipeline.compaction.compact import MOST_ROUNDS, Compacted, compact
 from pipeline.erase.run import erase
 from pipeline.generator.day import answers
 from pipeline.generator.plan import Plan
 from pipeline.lake.commits import CommitConflict, LakeView, Manifest, read_manifest, update
 from pipeline.lake.event_lake import EventLake, Written
-from pipeline.lake.schemas import EventKind
 from pipeline.period import HOUR_MS, Period, hour_path, instant_text
 from pipeline.repair import replay
 from tests.pipeline.conftest import DAY, NOW, START, copied

@@ -12,10 +12,10 @@ from clarion.events import LimitsLoaded
 from clarion.networks import STATEMENTS
 from pipeline import arguments
 from pipeline.cli import JOBS, main
+from pipeline.columns import EventKind
 from pipeline.compaction.compact import compact
 from pipeline.lake.commits import LakeView, manifest_path, read_manifest
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.schemas import EventKind
 from pipeline.lake.snapshots import CLAIMS, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
 from pipeline.reconciliation.due_days import is_judged

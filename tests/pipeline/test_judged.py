@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from clarion.networks import XMTP
 from pipeline import arguments
 from pipeline.cli import JOBS
+from pipeline.columns import EventKind
 from pipeline.compaction.completeness import declare_complete
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.schemas import EventKind
 from pipeline.period import HOUR_MS, Period, instant_text
 from pipeline.report.page import page
 from pipeline.report.report_files import page_path

@@ -11,13 +11,13 @@ from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision, SubscriptionStatus
 from clarion.events import EnvelopeDecided, EnvelopeObserved, Event, LimitsLoaded, NotificationDecided, PushTried
 from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
-from pipeline.columns import UNREADABLE
+from pipeline.columns import UNREADABLE, EventKind
 from pipeline.compaction.compact import MOST_LONG, compact
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.files import filesystem
 from pipeline.lake.raw import RAW
-from pipeline.lake.schemas import SCHEMAS, EventKind
+from pipeline.lake.schemas import SCHEMAS
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 
 AT = 1_790_000_000_000

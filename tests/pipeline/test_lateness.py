@@ -11,13 +11,13 @@ from clarion.claims import LONGEST
 from clarion.networks import STATEMENTS
 from pipeline import arguments
 from pipeline.cli import JOBS
+from pipeline.columns import EventKind
 from pipeline.compaction.compact import compact
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import Faults, Plan
 from pipeline.generator.traffic import AGES, EARLIER
 from pipeline.lake.commits import read_manifest
 from pipeline.lake.event_lake import EventLake, differences_name
-from pipeline.lake.schemas import EventKind
 from pipeline.lake.snapshots import CLAIMS, day_of, read_snapshot, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
 from pipeline.reconciliation.claims import CLAIM, write_claims

@@ -19,13 +19,13 @@ from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from pipeline import arguments
 from pipeline.cli import JOBS
+from pipeline.columns import EventKind
 from pipeline.compaction.completeness import declare_complete
 from pipeline.generator.day import generate
 from pipeline.generator.plan import Plan
 from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.in_force.states import limit_history
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, arrivals, instant_text
 from pipeline.reconciliation.caps import with_caps
 from pipeline.reconciliation.reconcile import reconcile

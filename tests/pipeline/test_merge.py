@@ -9,14 +9,13 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from clarion.events import PushTried
-from pipeline.columns import UNREADABLE
+from pipeline.columns import UNREADABLE, EventKind
 from pipeline.compaction.compact import compact
 from pipeline.compaction.merge import MOST, SMALL_BYTES, crowded, merge_small_files
 from pipeline.lake.commits import LakeView, Manifest, commit, data_folder, read_manifest
 from pipeline.lake.event_lake import EventLake, Written
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.parquet import DataFile, write_parquet
-from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 from tests.pipeline.small_lake import START, SmallLake, Way, data_paths
 

@@ -15,8 +15,8 @@ from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from clarion.storage import OVERSIZE_PREFIX
+from pipeline.columns import EventKind
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.schemas import EventKind
 from pipeline.period import HOUR_MS, Period
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.reconciliation.verify import fetched

@@ -9,11 +9,11 @@ from clarion.events import EnvelopeObserved
 from clarion.limiter import Limit
 from clarion.networks import STATEMENTS, XMTP
 from pipeline.cli import JOBS, main
+from pipeline.columns import EventKind
 from pipeline.findings import Difference
 from pipeline.generator.day import answers
 from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period
 from pipeline.reconciliation.caps import with_caps
 from pipeline.reconciliation.reconcile import Findings, reconcile

@@ -5,10 +5,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from clarion.decisions import Purpose
+from pipeline.columns import EventKind
 from pipeline.generator.plan import Plan
 from pipeline.lake.dedup import decided_once
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.schemas import SCHEMAS, EventKind
+from pipeline.lake.schemas import SCHEMAS
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.report.funnel import notifications
 from pipeline.report.report import EXAMPLES, by_hour, latency, report

@@ -15,8 +15,8 @@ from clarion.networks import STATEMENTS, ZULIP
 from clarion.subscriptions import Registration, move, register
 from clarion.tables import MODELS, Subscription, Token, bind
 from pipeline.arguments import parse
+from pipeline.columns import EventKind
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.schemas import EventKind
 from pipeline.period import DAY_MS
 from pipeline.repair.retire import RetireAfter, RetireStopped, retire, useless
 from tests.events import SETTINGS, event_log

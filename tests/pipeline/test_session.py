@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from clarion.events import LimitsLoaded
 from clarion.networks import STATEMENTS
+from pipeline.columns import EventKind
 from pipeline.generator.plan import Plan
 from pipeline.in_force.states import STATES
 from pipeline.lake.commits import LakeView, Manifest, commit, new_commit
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.parquet import DataFile
-from pipeline.lake.schemas import EventKind
 from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_name
 from pipeline.period import EVER, HOUR_MS, Period, hour_path
 from pipeline.reconciliation.reconcile import LINE_BYTES, reconcile, size_of

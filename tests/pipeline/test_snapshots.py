@@ -11,13 +11,13 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.columns import EventKind
 from pipeline.in_force.rules import in_force, rule_changes
 from pipeline.in_force.states import MARGIN_MS, STATES, known, last_rules, limit_history, write_snapshots
 from pipeline.lake.commits import update
 from pipeline.lake.dedup import latest_subscriptions
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.parquet import DataFile
-from pipeline.lake.schemas import EventKind
 from pipeline.lake.snapshot_rows import write_day
 from pipeline.lake.snapshots import day_of, prune, read_snapshot, snapshot_days, snapshot_name
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, SNAPSHOT_DAYS, hour_path

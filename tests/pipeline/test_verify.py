@@ -11,10 +11,10 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Proof, ProofKind, Statement
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
+from pipeline.columns import EventKind
 from pipeline.lake.commits import Manifest, commit, data_folder
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.parquet import write_parquet
-from pipeline.lake.schemas import EventKind
 from pipeline.period import HOUR_MS, Period, hour_path
 from pipeline.reconciliation.verify import Facts, facts, verified
 from tests import toy
