@@ -12,13 +12,14 @@ from pipeline.compaction.completeness import EXAMPLE, IncompleteHour, incomplete
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS, hour_runs
 from pipeline.reconciliation.reconcile import Findings, reconcile
+from pipeline.spark.ending import JobStopped
 from pipeline.terms import Terms
 
 NAMED = 3
 """So many of what a strict run has found stand in its last line; all are logged before."""
 
 
-class BadSettings(Exception):  # noqa: N818 - it says what they are
+class BadSettings(JobStopped):
     """The environment doesn't say where the live system's things are."""
 
 

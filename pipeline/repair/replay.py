@@ -37,6 +37,7 @@ from pipeline.lake.schemas import PLAN, in_spark
 from pipeline.lake.snapshots import CLAIMED_BACK_MS
 from pipeline.period import Period, arrivals
 from pipeline.reconciliation.verify import fetched
+from pipeline.spark.ending import JobStopped
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -48,7 +49,7 @@ _DONE = "done"
 _BUILT = pa.schema([(name, pa.string()) for name in (*NOTIFICATION_KEY, "route", "message")])
 
 
-class ReplayStopped(Exception):  # noqa: N818 - it says what has happened
+class ReplayStopped(JobStopped):
     """SQS refused some of a batch; the next run goes on with this batch."""
 
 

@@ -25,12 +25,13 @@ from pipeline.in_force.states import known
 from pipeline.lake.dedup import latest_subscriptions
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, Period
+from pipeline.spark.ending import JobStopped
 
 SLACK_MS = 60_000
 """An event may be dated a little before or after the write that it records."""
 
 
-class RetireStopped(Exception):  # noqa: N818 - it says what has happened
+class RetireStopped(JobStopped):
     """These are removed, but events that say so are lost: to the lake, they are in force."""
 
     def __init__(self, removed: Iterable[str]) -> None:

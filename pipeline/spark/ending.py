@@ -15,13 +15,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pipeline import ON_INTERRUPTION
-from pipeline.jobs.shared import BadSettings
 from pipeline.lake.commits import LAKE_ERRORS, CommitConflict
-from pipeline.repair.replay import ReplayStopped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PATIENCE_S = 5
-_EXPECTED = (*LAKE_ERRORS, CommitConflict, ReplayStopped, BadSettings, BotoCoreError, ClientError)
+
+
+class JobStopped(Exception):  # noqa: N818 - it says what has happened
+    """A job can't go on: the live system takes no more of what it sends, or isn't known."""
+
+
+_EXPECTED = (*LAKE_ERRORS, CommitConflict, JobStopped, BotoCoreError, ClientError)
 _OF_SPARK = re.compile(
     r"\[(?:FAILED_READ_FILE|PATH_NOT_FOUND)[^\]]*\] (.+?)(?: SQLSTATE.*)?$"
     r"|^(?:OSError|FileNotFoundError|PermissionError|pyarrow\.lib\.ArrowInvalid): (.+)$"
