@@ -6,12 +6,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from pipeline.columns import UNREADABLE
-from pipeline.in_force.states import STATES
 from pipeline.lake.commits import LakeView, Manifest, update
 from pipeline.lake.files import listed
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import arrived_files
-from pipeline.lake.snapshots import GRACE_MS, LATE_FILES_MS, last_before
+from pipeline.lake.snapshots import GRACE_MS, IN_FORCE, LATE_FILES_MS, last_before
 from pipeline.period import HOUR_MS, Period, arrivals, hour_start
 
 SEALED_AFTER_MS = 15 * 60_000
@@ -52,7 +51,7 @@ def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: b
 
 def _known_until(root: str, start: int) -> int:
     """When the last snapshots end that a period from `start` on is judged by; 0 if one is missing."""
-    return min(last.end if (last := last_before(root, kind, start - GRACE_MS)) else 0 for kind in STATES)
+    return min(last.end if (last := last_before(root, kind, start - GRACE_MS)) else 0 for kind in IN_FORCE)
 
 
 def _unread_before(view: LakeView, before: Period) -> Iterator[IncompleteHour]:

@@ -33,6 +33,7 @@ from pipeline.lake.small_tables import read_rows
 from pipeline.lake.snapshot_rows import read_days, write_day
 from pipeline.lake.snapshots import (
     GRACE_MS,
+    IN_FORCE,
     LATE_FILES_MS,
     day_of,
     last_before,
@@ -79,7 +80,7 @@ def known_files(view: LakeView, kind: EventKind, since: int, now: int) -> list[D
 def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
     """Write those of the last day that has ended, unless they are there, and remove old ones; the rows by kind."""
     day = day_of(now // DAY_MS * DAY_MS - 1)
-    missing = [kind for kind in _LAST if day not in snapshot_days(lake.root, kind)]
+    missing = [kind for kind in IN_FORCE if day not in snapshot_days(lake.root, kind)]
     counts = {}
     for kind in missing:
         last = _LAST[kind](lake, last_before(lake.root, kind, day.end), day.end)
@@ -107,7 +108,6 @@ def _limits(lake: EventLake, base: Period | None, end: int) -> DataFrame:
 
 
 _LAST = {EventKind.SUBSCRIPTION: _subscriptions, EventKind.RULES: _rules, EventKind.LIMITS: _limits}
-"""In this order: which rules count is a matter of their subscriptions."""
 
 
 def _states(lake: EventLake, kind: EventKind, base: Period | None, until: int) -> DataFrame:

@@ -8,12 +8,15 @@
 from operator import attrgetter
 
 from clarion.claims import LONGEST
+from pipeline.columns import EventKind
 from pipeline.lake.commits import MANIFESTS, Manifest, manifest_path, read_manifest, read_manifests
 from pipeline.lake.files import listed, remove
 from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, SNAPSHOT_DAYS, Period, hour_path, hour_start
 
 SNAPSHOTS, CLAIMS = "snapshots", "claims"
 """The folder, and the name of the snapshots of claims; those of what is in force have the names of their kinds."""
+IN_FORCE = (EventKind.SUBSCRIPTION, EventKind.RULES, EventKind.LIMITS)
+"""These kinds. In this order: which rules count is a matter of their subscriptions."""
 GRACE_MS = HOUR_MS
 """A snapshot ends so long before what is judged by it: of what ended shortly before, it knows nothing more."""
 LATE_FILES_MS = 2 * DAY_MS

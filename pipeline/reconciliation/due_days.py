@@ -22,13 +22,12 @@ from pyspark.sql import functions as F
 from clarion.decisions import NotificationDecision
 from pipeline.columns import EventKind
 from pipeline.compaction.compact import new_files
-from pipeline.in_force.states import STATES
 from pipeline.lake.commits import MANIFESTS, LakeView, Manifest, read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.files import folders
 from pipeline.lake.raw import RAW, arrival_hour
 from pipeline.lake.schemas import SCHEMAS
-from pipeline.lake.snapshots import day_of, snapshot_days
+from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, arrivals, hour_start
 from pipeline.report.report_files import is_written, report_name
 from pipeline.spark.frames import broadcast_if_few
@@ -70,7 +69,9 @@ def first_uncompacted(lake: EventLake, start: int) -> int:
 
     All that arrived before a snapshot's end was compacted when it was written.
     """
-    ends = [max((day.end for day in snapshot_days(lake.root, kind) if day.end <= start), default=0) for kind in STATES]
+    ends = [
+        max((day.end for day in snapshot_days(lake.root, kind) if day.end <= start), default=0) for kind in IN_FORCE
+    ]
     files = new_files(lake, Period(min(ends), start)) if min(ends) < start else ()
     return min((hour_start(arrival_hour(path)) for path in files), default=start)
 

@@ -22,12 +22,12 @@ from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.findings import Difference
 from pipeline.in_force.limits import LimitHistory
 from pipeline.in_force.rules import in_force
-from pipeline.in_force.states import STATES, known, known_files, limit_history
+from pipeline.in_force.states import known, known_files, limit_history
 from pipeline.lake.commits import LAKE_ERRORS, LakeView
 from pipeline.lake.dedup import decided_once
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.schemas import DIFFERENCE
-from pipeline.lake.snapshots import CLAIMED_BACK_MS
+from pipeline.lake.snapshots import CLAIMED_BACK_MS, IN_FORCE
 from pipeline.period import HOUR_MS, Period, arrivals
 from pipeline.reconciliation.caps import with_caps
 from pipeline.reconciliation.claims import CLAIM_KEY, claims_of, claims_on, earlier_claims, lookback, met, with_traces
@@ -110,7 +110,7 @@ def size_of(view: LakeView, period: Period, now: int, terms: Terms) -> int:
     files = [*view.files(EventKind.NOTIFICATION, decided)]
     files += (file for kind in _OTHERS for file in view.files(kind, arrivals(period, now)))
     events = sum(max(file.bytes, LINE_BYTES * file.lines) for file in files)
-    return events + sum(file.bytes for kind in STATES for file in known_files(view, kind, period.start, now))
+    return events + sum(file.bytes for kind in IN_FORCE for file in known_files(view, kind, period.start, now))
 
 
 def recorded(lake: EventLake, period: Period, now: int, claims_back: int, decided_back: int) -> Records:

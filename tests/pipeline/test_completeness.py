@@ -11,11 +11,10 @@ import pytest
 from pipeline.columns import UNREADABLE
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.generator.plan import Plan
-from pipeline.in_force.states import STATES
 from pipeline.lake.commits import LakeView, Manifest, data_folder, manifest_path, read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.parquet import DataFile, write_parquet
-from pipeline.lake.snapshots import day_of, snapshot_name
+from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 from pipeline.reconciliation.due_days import CATCH_UP_DAYS, due_days
 from pipeline.report.report_files import report_name, write_page, write_tables
@@ -186,7 +185,7 @@ def test_lines_of_days_before_that_nobody_has_compacted_or_can_read_may_say_what
 
 
 def test_what_lies_before_the_last_snapshots_says_nothing_more_unless_it_came_late(lake: Path) -> None:
-    for kind in STATES:
+    for kind in IN_FORCE:
         update(str(lake), snapshot_name(kind, day_of(AT - 2 * DAY_MS)), lambda known: known)
     arrive(lake, hour_path(AT - 5 * DAY_MS))
     assert reasons(lake) == {}

@@ -16,10 +16,9 @@ from pipeline.cli import JOBS
 from pipeline.compaction.compact import compact
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import Faults, Plan
-from pipeline.in_force.states import STATES
 from pipeline.lake.commits import read_manifest, update
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_days, snapshot_name
+from pipeline.lake.snapshots import CLAIMS, IN_FORCE, day_of, snapshot_days, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
 from pipeline.reconciliation.due_days import first_uncompacted
 from tests.pipeline.small_lake import SmallLake, subscribed
@@ -57,7 +56,7 @@ def test_the_daily_run_finds_what_is_wrong_and_nothing_else_and_still_reports(la
     assert found.count() == answers(lake).count() > 0
     assert status == 1
     assert list(Path(lake.root).glob("reports/*/*/report.html"))
-    for name in (*STATES, CLAIMS):
+    for name in (*IN_FORCE, CLAIMS):
         assert snapshot_days(lake.root, name) == [day_of(START)]
 
 
@@ -80,7 +79,7 @@ def test_what_a_snapshot_has_read_is_not_looked_through_again(lake: EventLake) -
     small, before = SmallLake(lake.root), day_of(START - 10 * DAY_MS)
     small.stream(subscribed(at=before.start))
     small.stream(subscribed(at=before.end + HOUR_MS))
-    for kind in STATES:
+    for kind in IN_FORCE:
         update(lake.root, snapshot_name(kind, before), lambda known: replace(known, sealed_at=before.end))
     assert first_uncompacted(lake, START) == before.end + HOUR_MS
 

@@ -10,11 +10,10 @@ from clarion.events import LimitsLoaded
 from clarion.networks import STATEMENTS
 from pipeline.columns import EventKind
 from pipeline.generator.plan import Plan
-from pipeline.in_force.states import STATES
 from pipeline.lake.commits import LakeView, Manifest, commit, new_commit
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.parquet import DataFile
-from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_name
+from pipeline.lake.snapshots import CLAIMS, IN_FORCE, day_of, snapshot_name
 from pipeline.period import EVER, HOUR_MS, Period, hour_path
 from pipeline.reconciliation.reconcile import LINE_BYTES, reconcile, size_of
 from pipeline.spark.session import FEW_BYTES, WITH_FEW, fits_few, fitted
@@ -59,7 +58,7 @@ def test_the_size_of_a_reconciliation_is_that_of_all_kinds_it_reads(day: EventLa
         (kind, file) for found in day.view.manifests(EVER) for kind in EventKind for file in found.kinds.get(kind, ())
     ]
     assert size_of(day.view, plan.period, NOW, Terms()) == sum(
-        file.bytes if kind in STATES else max(file.bytes, LINE_BYTES * file.lines) for kind, file in files
+        file.bytes if kind in IN_FORCE else max(file.bytes, LINE_BYTES * file.lines) for kind, file in files
     )
 
 
