@@ -2,7 +2,7 @@
 
     a day's decisions ──▶ claims_of ──▶ the day's snapshot, sorted by envelope
     snapshots of the days around ──┐
-    decisions that are in none ────┴─▶ claims_on a period's envelopes ──▶ with_traces among its comparisons
+    decisions that are in none ────┴─▶ claims_on a period's envelopes ──▶ add_claims among its comparisons
 
 The live system knows a claim for up to 30 days, and whatever shows the envelope again meanwhile is a duplicate. So for
 each day a snapshot has its claims alone, which are read instead of all that the day decided.
@@ -105,7 +105,7 @@ def _claiming(compared: DataFrame) -> DataFrame:
     return compared.where(F.col("found").isin(*CLAIMING)).withColumnRenamed("found", "decision")
 
 
-def with_traces(compared: DataFrame, claims: DataFrame, grace: int) -> DataFrame:
+def add_claims(compared: DataFrame, claims: DataFrame, grace: int) -> DataFrame:
     """The comparisons, and one that is not judged for each of the `claims` (kept) that any of them meets.
 
     Where it ends while its envelope is being shown, or within `grace` milliseconds of that, nobody can say whether a

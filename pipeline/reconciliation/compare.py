@@ -30,7 +30,7 @@ from pipeline.reconciliation.doubt import (
 )
 from pipeline.reconciliation.verify import GONE
 from pipeline.reconciliation.wanted import asked, expected, is_alive, with_answers
-from pipeline.spark.frames import few, kept, number_of, word_of
+from pipeline.spark.frames import checkpoint, checkpoint_and_broadcast, number_of, word_of
 from pipeline.terms import Terms
 
 
@@ -63,26 +63,26 @@ def doubts(records: Records, period: Period, terms: Terms) -> DataFrame:
     )
 
 
-def examined(records: Records, shares: DataFrame | None, terms: Terms) -> tuple[DataFrame, DataFrame]:
+def compare_envelopes(records: Records, shares: DataFrame | None, terms: Terms) -> tuple[DataFrame, DataFrame]:
     """What became of the envelopes that have one of the shares, as `dated` gives it, and their `comparisons`.
 
     Without `shares`, of all envelopes.
     """
     if shares is not None:
         records = narrowed(records, shares)
-    fates = kept(dated(records.facts, records.envelopes))
-    envelopes = shown(fates)
+    fates = checkpoint(join_decisions(records.facts, records.envelopes))
+    envelopes = only_verified(fates)
     matched = asked(possible(envelopes, terms), records.rules, grace_ms=terms.grace)
-    matched = kept(matched if shares is None else within(matched, shares))
+    matched = checkpoint(matched if shares is None else within(matched, shares))
     wanted = expected(with_answers(matched, records.observed, records.oversize))
     decided, pushes = decisions(records.notified, envelopes), outcomes(records.pushed)
-    return fates, kept(comparisons(wanted, decided, pushes, terms))
+    return fates, checkpoint(comparisons(wanted, decided, pushes, terms))
 
 
 def narrowed(records: Records, shares: DataFrame) -> Records:
     """What concerns some shares; but for `observed`, `rules` and `earlier`."""
-    notified = kept(within(records.notified, shares))
-    receipts = few(receipts_of(notified))
+    notified = checkpoint(within(records.notified, shares))
+    receipts = checkpoint_and_broadcast(receipts_of(notified))
     return replace(
         records,
         facts=concerned(records.facts, shares, receipts),
@@ -92,7 +92,7 @@ def narrowed(records: Records, shares: DataFrame) -> Records:
     )
 
 
-def dated(facts: DataFrame, decided: DataFrame) -> DataFrame:
+def join_decisions(facts: DataFrame, decided: DataFrame) -> DataFrame:
     """The verified envelopes with `decision`, the last on it, and between which times it was decided.
 
     Of what was decided and is not among them, there is the time it was `said` to be observed at, and no `observed_at`.
@@ -111,7 +111,7 @@ def dated(facts: DataFrame, decided: DataFrame) -> DataFrame:
     )
 
 
-def shown(fates: DataFrame) -> DataFrame:
+def only_verified(fates: DataFrame) -> DataFrame:
     """Those of envelopes that are among the verified."""
     return fates.where(F.col("observed_at").isNotNull()).drop("said")
 

@@ -35,7 +35,7 @@ class PairAttempt(NamedTuple):
 
     `found` is what the live system decided at the time `at`, None if it never did; `judged_at` is the time that the
     limit judged it by, or would have. `counted` says whether it was the first of its envelope to be counted. Some that
-    were queued are there twice, once `ahead`: see `verdicts.in_order`.
+    were queued are there twice, once `ahead`: see `verdicts.sort_for_replay`.
     """
 
     envelope_id: bytes
@@ -120,7 +120,7 @@ class _Reading:
     def _prune(self, judged_at: int) -> None:
         self._seen += 1
         if (widest := self._limits.widest) and self._seen % PRUNED_EVERY == 0:
-            # Nothing that is yet to come was decided before that: see `verdicts.in_order`.
+            # Nothing that is yet to come was decided before that: see `verdicts.sort_for_replay`.
             now = judged_at - widest.window - SKEW
             self._lived.prune(widest, now)
             self._ideal.prune(widest, now)

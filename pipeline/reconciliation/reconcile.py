@@ -12,6 +12,7 @@ small lake all is compared, without asking first what is in doubt.
 """
 
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -30,13 +31,13 @@ from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.snapshots import CLAIMED_BACK_MS, IN_FORCE
 from pipeline.period import HOUR_MS, Period, arrivals
 from pipeline.reconciliation.caps import with_caps
-from pipeline.reconciliation.claims import CLAIM_KEY, claims_of, claims_on, earlier_claims, lookback, met, with_traces
-from pipeline.reconciliation.compare import Records, doubts, examined, outcomes, shown
+from pipeline.reconciliation.claims import CLAIM_KEY, add_claims, claims_of, claims_on, earlier_claims, lookback, met
+from pipeline.reconciliation.compare import Records, compare_envelopes, doubts, only_verified, outcomes
 from pipeline.reconciliation.doubt import crowded, shares_of, within
 from pipeline.reconciliation.verdicts import as_difference, contradictions
 from pipeline.reconciliation.verify import GONE, verified
 from pipeline.reconciliation.wanted import named
-from pipeline.spark.frames import broadcast_if_few, few, kept
+from pipeline.spark.frames import broadcast_if_few, checkpoint, checkpoint_and_broadcast
 from pipeline.spark.session import fits_few
 from pipeline.terms import Terms
 
@@ -67,21 +68,26 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_ba
     records = recorded(lake, period, now, claims_back, lookback(lake.root, period, limits.reach, terms.lookback))
     if fits_few(lake.spark):
         # To compare all of it takes less than to find out what has to be.
-        fates, compared = examined(records, None, terms)
+        fates, compared = compare_envelopes(records, None, terms)
         pushed = records.pushed
     else:
-        doubtful = few(doubts(records, period, terms))
-        fates, compared = examined(records, doubtful, terms)
+        doubtful = checkpoint_and_broadcast(doubts(records, period, terms))
+        fates, compared = compare_envelopes(records, doubtful, terms)
         compared = with_crowded(records, compared, doubtful, limits, terms)
         pushed = within(records.pushed, doubtful)
-    claims = kept(claims_on(shown(fates), records.earlier, compared))
+    claims = checkpoint(claims_on(only_verified(fates), records.earlier, compared))
     bearing = with_caps(compared.where(_bears_on(period.start, limits)), limits)
-    astray = kept(contradictions(with_traces(bearing, claims, terms.grace), limits))
-    unknown = unknowable(fates, compared).unionByName(unobserved(fates, records, period))
-    unknown = unknown.unionByName(unfounded(compared, records, period))
-    lost = undelivered(compared, astray, terms).unionByName(unknown)
+    astray = checkpoint(contradictions(add_claims(bearing, claims, terms.grace), limits))
+    lost = (
+        lost_or_late(compared, astray, terms),
+        gone_before_decision(fates, compared),
+        decided_without_observation(fates, records, period),
+        decided_without_envelope(compared, records, period),
+    )
     secret = compared.where(F.col("judged") & F.col("found").isNotNull() & (F.size("refusals") > 0))
-    differences = without_repaired(astray.unionByName(lost), outcomes(pushed), replays(lake, period.start))
+    differences = without_repaired(
+        reduce(DataFrame.unionByName, (astray, *lost)), outcomes(pushed), replays(lake, period.start)
+    )
     return Findings(differences, secret.select(*NOTIFICATION_KEY, "network"), all_claims(records))
 
 
@@ -89,11 +95,11 @@ def with_crowded(
     records: Records, compared: DataFrame, doubtful: DataFrame, limits: LimitHistory, terms: Terms
 ) -> DataFrame:
     """The comparisons with all those of clients who may have reached a limit."""
-    clients = few(crowded(records.notified, compared.where(F.col("found").isNull()), limits))
+    clients = checkpoint_and_broadcast(crowded(records.notified, compared.where(F.col("found").isNull()), limits))
     if clients.isEmpty():
         return compared
-    others = few(shares_of(records.notified, clients).join(doubtful, on="share", how="leftanti"))
-    return kept(compared.unionByName(examined(records, others, terms)[1]))
+    others = checkpoint_and_broadcast(shares_of(records.notified, clients).join(doubtful, on="share", how="leftanti"))
+    return checkpoint(compared.unionByName(compare_envelopes(records, others, terms)[1]))
 
 
 def size_of(view: LakeView, period: Period, now: int, terms: Terms) -> int:
@@ -116,7 +122,7 @@ def size_of(view: LakeView, period: Period, now: int, terms: Terms) -> int:
 def recorded(lake: EventLake, period: Period, now: int, claims_back: int, decided_back: int) -> Records:
     """Decisions from `decided_back` milliseconds before the period on, and claims from `claims_back` on."""
     since = arrivals(period, now)
-    facts = kept(verified(lake.files(EventKind.OBSERVED, since), period, lake.oversize))
+    facts = checkpoint(verified(lake.files(EventKind.OBSERVED, since), period, lake.oversize))
     return Records(
         facts,
         observed=lake.read(EventKind.OBSERVED, since),
@@ -132,11 +138,11 @@ def recorded(lake: EventLake, period: Period, now: int, claims_back: int, decide
 def rules_then(lake: EventLake, facts: DataFrame, since: int, now: int) -> DataFrame:
     """When the rules that name these envelopes were in force, from `since` on."""
     genuine = facts.where(F.col("flaw").isNull())
-    rules = kept(named(known(lake, EventKind.RULES, since, now), genuine))
+    rules = checkpoint(named(known(lake, EventKind.RULES, since, now), genuine))
     owners = rules.select("subscription_id").distinct()
     subscriptions = known(lake, EventKind.SUBSCRIPTION, since, now)
     theirs = subscriptions.join(broadcast_if_few(owners), on="subscription_id", how="leftsemi")
-    return kept(in_force(rules, theirs))
+    return checkpoint(in_force(rules, theirs))
 
 
 def _bears_on(start: int, limits: LimitHistory) -> Column:
@@ -151,7 +157,7 @@ def all_claims(records: Records) -> DataFrame:
     return claims_of(found, records.facts.groupBy("receipt").agg(F.max("expires_at").alias("expires_at")))
 
 
-def undelivered(compared: DataFrame, astray: DataFrame, terms: Terms) -> DataFrame:
+def lost_or_late(compared: DataFrame, astray: DataFrame, terms: Terms) -> DataFrame:
     """What was queued and then lost on its way to the provider, or came late; not what is `astray` anyway."""
     judged = compared.where((F.col("found") == NotificationDecision.QUEUED) & F.col("judged"))
     queued = _once(judged, compared).join(astray.select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftanti")
@@ -175,13 +181,13 @@ def _once(judged: DataFrame, compared: DataFrame) -> DataFrame:
     """Of what was queued twice and came to its end once, the other receipt is not missing as well: that was one too many."""
     untried = judged.where(~F.coalesce(F.col("pushed.done"), F.lit(False)))
     ended = compared.where((F.col("found") == NotificationDecision.QUEUED) & F.col("pushed.done"))
-    needless = few(
+    needless = checkpoint_and_broadcast(
         untried.join(ended.select(*CLAIM_KEY).distinct(), on=list(CLAIM_KEY), how="leftsemi").select(*NOTIFICATION_KEY)
     )
     return judged if needless.isEmpty() else judged.join(needless, on=list(NOTIFICATION_KEY), how="leftanti")
 
 
-def unfounded(compared: DataFrame, records: Records, period: Period) -> DataFrame:
+def decided_without_envelope(compared: DataFrame, records: Records, period: Period) -> DataFrame:
     """What was decided for subscriptions of the period's envelopes of which nothing else is left.
 
     Of what was decided soon, `judged_at` is when the envelope was observed.
@@ -191,21 +197,21 @@ def unfounded(compared: DataFrame, records: Records, period: Period) -> DataFram
     rows = alone.where(F.lit(False)).withColumn("last_at", F.col("at"))
     if not alone.isEmpty():
         known = records.observed.select("receipt").unionByName(records.envelopes.select("receipt"))
-        unknown = kept(alone.join(known, on="receipt", how="leftanti").dropDuplicates(["receipt"]))
+        unknown = checkpoint(alone.join(known, on="receipt", how="leftanti").dropDuplicates(["receipt"]))
         rows = unknown.withColumn("last_at", F.col("at"))
-    return _for_nobody(rows, F.concat("found", F.lit(", but nothing else about its envelope is in the lake")))
+    return _missing_envelopes(rows, F.concat("found", F.lit(", but nothing else about its envelope is in the lake")))
 
 
-def unknowable(fates: DataFrame, compared: DataFrame) -> DataFrame:
+def gone_before_decision(fates: DataFrame, compared: DataFrame) -> DataFrame:
     """What was never decided and can't be any more: for whom, and whether for anybody, went with its bytes."""
     gone = fates.where((F.col("flaw") == GONE) & F.col("decision").isNull())
     if not gone.isEmpty():
         decided = compared.where(F.col("found").isNotNull()).select("receipt").distinct()
         gone = gone.join(decided, on="receipt", how="leftanti")
-    return _for_nobody(gone, F.concat(F.lit("never decided, and nothing is left at "), "location"))
+    return _missing_envelopes(gone, F.concat(F.lit("never decided, and nothing is left at "), "location"))
 
 
-def unobserved(fates: DataFrame, records: Records, period: Period) -> DataFrame:
+def decided_without_observation(fates: DataFrame, records: Records, period: Period) -> DataFrame:
     """What was decided of the period's envelopes that no line of `observed` is about: nobody can say whether rightly.
 
     Where ingest stops between sending an envelope and recording it, it does both again under another receipt: then
@@ -221,10 +227,10 @@ def unobserved(fates: DataFrame, records: Records, period: Period) -> DataFrame:
         again = judged.unionByName(decided.where(~period.has(F.col("observed_at"))).select("envelope_id"))
         hidden = decided.join(unknown, on="receipt").join(again, on="envelope_id", how="leftanti")
     last = hidden.where(F.col("at") == F.col("last_at")).dropDuplicates(["receipt"])
-    return _for_nobody(last, F.concat("decision", F.lit(", but its observation is not in the lake")))
+    return _missing_envelopes(last, F.concat("decision", F.lit(", but its observation is not in the lake")))
 
 
-def _for_nobody(envelopes: DataFrame, evidence: Column) -> DataFrame:
+def _missing_envelopes(envelopes: DataFrame, evidence: Column) -> DataFrame:
     """As missing, for nobody in particular."""
     known = ("receipt", "network", "envelope_id", "sender", F.col("last_at").alias("at"))
     nobody = [F.lit(None).cast("string").alias(name) for name in ("subscription_id", "channel", "wanted")]

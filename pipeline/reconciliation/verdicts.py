@@ -1,7 +1,7 @@
 """What contradicts rules, claims and limits, of all that `reconcile` compares.
 
-    comparisons ──▶ in number ──▶ if they pass ──▶ in time ──▶ in order ──▶ replayed: contradictions
-                    crowded?      wrong anyway?    crowded?                 over a limit?
+    comparisons ──▶ mark_busy_pairs ──▶ judge_without_limits ──▶ keep_pairs_near_limit ──▶ sort_for_replay ─┐
+                                                contradictions ◀── over a limit? ◀── limit_replay ◀─────────┘
 
 One stage does it, which sorts anew for each step. The limits are replayed by `limit_replay`, for those pairs that may
 have reached one. Most never have as many decisions as a limit lets pass, or never within its window: of them only what
@@ -45,12 +45,12 @@ _SHOWN = ("at", "receipt")
 
 def contradictions(comparisons: DataFrame, history: LimitHistory) -> DataFrame:
     """Those of `comparisons` (columns `COMPARISON`) where the live system did otherwise than was right."""
-    judged = if_they_pass(in_number(comparisons.select(*COMPARISON), history))
-    replayed = in_order(in_time(judged, history), history)
+    judged = judge_without_limits(mark_busy_pairs(comparisons.select(*COMPARISON), history))
+    replayed = sort_for_replay(keep_pairs_near_limit(judged, history), history)
     return replayed.mapInArrow(partial(replay_batches, history=history, names=DIFFERENCE.names), DIFFERENCE)
 
 
-def in_number(comparisons: DataFrame, history: LimitHistory) -> DataFrame:
+def mark_busy_pairs(comparisons: DataFrame, history: LimitHistory) -> DataFrame:
     """The comparisons, `crowded` those of pairs that have more of them than their limit ever let pass in its window."""
     # The same order as in the next step spares it the sort.
     everywhere = _whole(Window.partitionBy(*_PAIR).orderBy(*_CLAIM[len(_PAIR) :], *_SHOWN))
@@ -59,7 +59,7 @@ def in_number(comparisons: DataFrame, history: LimitHistory) -> DataFrame:
     )
 
 
-def if_they_pass(comparisons: DataFrame) -> DataFrame:
+def judge_without_limits(comparisons: DataFrame) -> DataFrame:
     """The comparisons with `difference` and `evidence` of those that are wrong even if no limit was reached.
 
     Of several receipts of an envelope one has a claim: the first that was queued. Where none was, and it was not over
@@ -85,7 +85,7 @@ def if_they_pass(comparisons: DataFrame) -> DataFrame:
     return shown.withColumn("it", verdict).select(*comparisons.columns, "it.difference", "it.evidence")
 
 
-def in_time(judged: DataFrame, history: LimitHistory) -> DataFrame:
+def keep_pairs_near_limit(judged: DataFrame, history: LimitHistory) -> DataFrame:
     """All rows of those pairs that may have reached a limit, as `crowded`; of the others, what is wrong anyway.
 
     A limit refuses nothing of a pair that never had more than its count within its window.
@@ -100,7 +100,7 @@ def in_time(judged: DataFrame, history: LimitHistory) -> DataFrame:
     return some.where(F.col("crowded") | wrong)
 
 
-def in_order(rows: DataFrame, history: LimitHistory) -> DataFrame:
+def sort_for_replay(rows: DataFrame, history: LimitHistory) -> DataFrame:
     """The rows sorted by pair as they happened: by time, but by the version of the pair's window where that is known.
 
     Who was queued without that it was counted, then or for another subscription, may have been counted by an attempt

@@ -19,7 +19,7 @@ def broadcast_if_few(rows: DataFrame, most: int = BROADCAST_KEYS) -> DataFrame:
     return F.broadcast(rows) if fits_few(rows.sparkSession) or rows.count() <= most else rows
 
 
-def kept(rows: DataFrame) -> DataFrame:
+def checkpoint(rows: DataFrame) -> DataFrame:
     """`rows`, to be computed once and left on the disks.
 
     What is persisted stays in the plan of all that is made of it, which Spark analyses anew at each step: of a small
@@ -28,9 +28,9 @@ def kept(rows: DataFrame) -> DataFrame:
     return rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
 
 
-def few(rows: DataFrame) -> DataFrame:
+def checkpoint_and_broadcast(rows: DataFrame) -> DataFrame:
     """`rows` of a few numbers, kept; each job has them all, unless they are too many."""
-    return broadcast_if_few(kept(rows), NUMBERS)
+    return broadcast_if_few(checkpoint(rows), NUMBERS)
 
 
 def number_of(words: Iterable[str], word: Column) -> Column:
