@@ -127,7 +127,7 @@ def new_commit() -> str:
 
 
 def manifest_path(hour: str) -> str:
-    return f"{MANIFESTS}/{_folder(hour)}.json"
+    return f"{MANIFESTS}/{hour_folder(hour)}.json"
 
 
 def data_folder(kind: str, hour: str, commit: str) -> str:
@@ -202,7 +202,7 @@ def _write_link(root: str, hour: str, kind: str) -> None:
         found = read_manifest(root, hour)
         return "".join(f"{joined(at, each.path)}\n" for each in (found.kinds.get(kind, ()) if found else ()))
 
-    while not swap_text(joined(root, f"{LINKS}/{kind}/{_folder(hour)}/files"), counting):
+    while not swap_text(joined(root, f"{LINKS}/{kind}/{hour_folder(hour)}/files"), counting):
         pass
 
 
@@ -226,11 +226,11 @@ def _files(values: Iterable[Mapping[str, Any]]) -> tuple[DataFile, ...]:
 
 def home(kind: str, hour: str) -> str:
     """The folder that the files of all commits of an hour's kind lie below."""
-    return f"{kind}/{_folder(hour)}" if _HOUR.fullmatch(hour) else hour
+    return f"{kind}/{hour_folder(hour)}" if _HOUR.fullmatch(hour) else hour
 
 
-def _folder(hour: str) -> str:
-    """Such as `day=2026-11-20/hour=16`."""
+def hour_folder(hour: str) -> str:
+    """Of an hour, such as `day=2026-11-20/hour=16`; of another name that itself."""
     return _HOUR.sub(r"day=\1/hour=\2", hour)
 
 

@@ -64,6 +64,11 @@ def listed(root: str, folder: str) -> dict[str, fs.FileInfo]:
     return {each.path.removeprefix(f"{base}/"): each for each in found if each.type == fs.FileType.File}
 
 
+def is_shown(path: str) -> bool:
+    """Whether a file is none of Hadoop's, or of a writer that hasn't come to its end."""
+    return not path.rpartition("/")[2].startswith((".", "_"))
+
+
 def folders(root: str, folder: str) -> list[str]:
     """The names of the folders right below a folder of `root`; none if there is no such folder."""
     files, base = filesystem(joined(root, folder))

@@ -26,7 +26,7 @@ from clarion.networks import NETWORKS, Malformed, network
 from clarion.subscription_events import RulesChanged
 from pipeline.columns import FILE_NAMES, NOTIFICATION_KEY, UNREADABLE
 from pipeline.lake.commits import LakeView
-from pipeline.lake.files import filesystem, folders
+from pipeline.lake.files import filesystem, folders, is_shown
 from pipeline.lake.plans import runs_since
 from pipeline.lake.raw import DAMAGES, RAW, arrived_files, bounded, is_cut_to_nothing, lines_of, unpacks_too_far
 from pipeline.period import DAY_MS, Period, hour_runs, hour_start
@@ -251,11 +251,6 @@ class Lookup:
         except DAMAGES:
             self.damaged.append(path)
         return by_kind
-
-
-def is_shown(path: str) -> bool:
-    """Whether a file is none of Hadoop's, or of a writer that hasn't come to its end."""
-    return not path.rpartition("/")[2].startswith((".", "_"))
 
 
 def kind_of(model: type[Event]) -> str:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import pyarrow as pa
 
 from clarion.batching import by_size
-from pipeline.lake.files import filesystem, folders, joined, listed
+from clarion.storage import EVENTS_PREFIX
+from pipeline.lake.files import filesystem, folders, is_shown, joined, listed
 from pipeline.lake.parquet import WRITTEN
 from pipeline.period import Period
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-RAW = "events"
+RAW = EVENTS_PREFIX.rstrip("/")
 LINES = pa.schema([("home", pa.string()), ("value", pa.string()), *WRITTEN])
 """A row for each line, its hour of arrival and `value`; and at the end of each file a row about it, without `value`.
 
@@ -54,7 +55,7 @@ def arrived_files(root: str, arrived: Period) -> dict[str, list[str]]:
     with ThreadPoolExecutor(_READERS) as readers:
         for day in readers.map(lambda day: listed(root, f"{RAW}/{day}"), days):
             for path in sorted(day):
-                if arrived.has_hour(hour := arrival_hour(path)) and not path.rpartition("/")[2].startswith((".", "_")):
+                if arrived.has_hour(hour := arrival_hour(path)) and is_shown(path):
                     found.setdefault(hour, []).append(path)
     return found
 

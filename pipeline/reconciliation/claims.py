@@ -2,7 +2,7 @@
 
     a day's decisions ──▶ claims_of ──▶ the day's snapshot, sorted by envelope
     snapshots of the days around ──┐
-    decisions that are in none ────┴─▶ claims_on a period's envelopes ──▶ add_claims among its comparisons
+    decisions that are in none ────┴─▶ claims_on a period's envelopes ──▶ add_claims to its comparisons
 
 The live system knows a claim for up to 30 days, and whatever shows the envelope again meanwhile is a duplicate. So for
 each day a snapshot has its claims alone, which are read instead of all that the day decided.
