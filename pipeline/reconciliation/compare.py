@@ -39,7 +39,7 @@ class Records:
     """All that a period is judged by: what its envelopes say, kinds of the lake, rules in force, and earlier claims.
 
     `facts` are in `verify.VERIFIED`, `rules` as `rules.in_force` gives them, `earlier` in `claims.CLAIM`; `oversize` as in
-    `lake.EventLake`.
+    `event_lake.EventLake`.
     """
 
     facts: DataFrame
