@@ -51,13 +51,16 @@ CONFLICT = "TransactionConflictException"
 CONFLICT_ATTEMPTS = 6
 _SIGNATURE = "clarion-v4"
 _EVERYWHERE = "aws-global"
+_VARIANTS = ("use_fips_endpoint", "use_dualstack_endpoint")
+"""Settings by which services have other endpoints, of which `ModelLoader` knows nothing."""
 _SUFFIXES: Mapping[str, Callable[[bytes], bytes]] = {".json": bytes, ".json.gz": gzip.decompress}
 
 
 def prepare(session: Session) -> None:
     """Before its first client. Those of `JSON_SERVICES` sign by `PostAuth`."""
     AUTH_TYPE_MAPS[_SIGNATURE] = PostAuth
-    session.register_component("data_loader", ModelLoader())
+    if not any(map(session.get_config_variable, _VARIANTS)):
+        session.register_component("data_loader", ModelLoader())
     if EnvProvider.ACCESS_KEY in os.environ:
         # As in a function. Else the SDK makes ready to ask metadata services, each by a client of its own.
         session.register_component("credential_provider", CredentialResolver([EnvProvider()]))
