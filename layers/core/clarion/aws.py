@@ -40,7 +40,7 @@ IN_TIME = Config(connect_timeout=1, read_timeout=ANSWER_SECONDS, retries={"mode"
 """A service that hangs is given up after 8 s. By default the SDK waits for minutes, longer than a function runs: what it
 has done by then is done again."""
 FIREHOSE_IN_TIME = IN_TIME.merge(Config(retries={"total_max_attempts": 1}))
-"""Gives up after 3 s and does not retry: what Firehose refuses goes to the queue of late events, or stays in it.
+"""Gives up after 3 s and does not retry: what Firehose refuses goes to the queue of late events.
 
 A request that times out may have been taken, so lines may be in the lake twice.
 """
@@ -84,8 +84,8 @@ def sqs(session: Session, pool: int = POOL) -> "SQSClient":
     return cast("SQSClient", _client(session, "sqs", IN_TIME, pool))
 
 
-def firehose(session: Session, pool: int = POOL) -> "FirehoseClient":
-    return cast("FirehoseClient", _client(session, "firehose", FIREHOSE_IN_TIME, pool))
+def firehose(session: Session, pool: int = POOL, in_time: Config = FIREHOSE_IN_TIME) -> "FirehoseClient":
+    return cast("FirehoseClient", _client(session, "firehose", in_time, pool))
 
 
 def secrets(session: Session, pool: int = POOL) -> "SecretsManagerClient":
