@@ -66,8 +66,9 @@ class EventStream:
         answer = self._ask(entries)
         if not answer["FailedPutCount"]:
             return []
-        outcomes = zip(packs, answer["RequestResponses"], strict=True)
-        return [pack for pack, outcome in outcomes if "ErrorCode" in outcome]
+        codes = [outcome.get("ErrorCode") for outcome in answer["RequestResponses"]]
+        log.warning("events are late: %s from PutRecordBatch", ", ".join(sorted({code for code in codes if code})))
+        return [pack for pack, code in zip(packs, codes, strict=True) if code]
 
     def _ask(self, entries: "Sequence[RecordTypeDef]") -> "PutRecordBatchOutputTypeDef":
         """Once more at once if the connection proves to be closed, as one is that was idle while Lambda held the function."""
