@@ -50,16 +50,16 @@ from bench.pipeline_snapshots import RULES_OF_ONE, add_rules
 from bench.pipeline_towns import ANSWERS, build
 from bench.processors import processor_seconds
 from clarion.networks.statements.codec import MalformedStatement, ProofKind, decode
-from pipeline.commits import LakeView
+from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.generator.day import generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
-from pipeline.lake import EventLake
+from pipeline.lake.commits import LakeView
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period
-from pipeline.reconcile import reconcile, size_of
-from pipeline.schemas import EventKind
-from pipeline.session import fitted, session
+from pipeline.reconciliation.reconcile import reconcile, size_of
+from pipeline.reconciliation.verify import verified
+from pipeline.spark.session import fitted, session
 from pipeline.terms import Terms
-from pipeline.verify import verified
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 NOW = START + 48 * HOUR_MS
@@ -68,7 +68,7 @@ WHERE = ROOT / ".build" / "bench-pipeline"
 PLOTTED = ROOT / ".build" / "pipeline.json"
 PAGE = ROOT / "docs" / "lake.md"
 CORES = 2
-SAME = ("receipt", "subscription_id", "difference")
+SAME = (*NOTIFICATION_KEY, "difference")
 TERMS = Terms(lookback=HOUR_MS)
 """What is shown again comes within the hour, and no period shall read more of the day than another."""
 BARE = 20_000

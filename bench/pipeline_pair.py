@@ -19,11 +19,10 @@ from pyspark.sql import functions as F
 from clarion.decisions import NotificationDecision
 from clarion.limiter import Limit
 from clarion.networks import STATEMENTS
-from pipeline.limit_spans import default_span
-from pipeline.limits import LimitHistory
+from pipeline.in_force.limits import LimitHistory, default_span
 from pipeline.period import DAY_MS
-from pipeline.session import session
-from pipeline.verdicts import COMPARISON, contradictions
+from pipeline.reconciliation.verdicts import COMPARISON, contradictions
+from pipeline.spark.session import session
 
 BOUND_MIB = 2_048
 STEP_MS = DAY_MS / 10_000_000

@@ -17,13 +17,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from bench.processors import processor_seconds
-from pipeline.known import known, write_snapshots
-from pipeline.lake import EventLake, hour_columns
+from pipeline.columns import EventKind
+from pipeline.in_force.rules import in_force
+from pipeline.in_force.states import known, write_snapshots
+from pipeline.lake.event_lake import EventLake, hour_columns
+from pipeline.lake.snapshots import day_of, read_snapshot
 from pipeline.period import DAY_MS, HOUR_MS
-from pipeline.rules import in_force, named
-from pipeline.schemas import EventKind
-from pipeline.session import session
-from pipeline.snapshots import day_of, read_snapshot
+from pipeline.reconciliation.wanted import named
+from pipeline.spark.session import session
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
 WHERE = Path(".build") / "bench-snapshots"

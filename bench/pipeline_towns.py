@@ -19,22 +19,13 @@ from pyarrow import compute as pc
 from pyarrow import dataset, parquet
 
 from clarion.networks.statements.rules import NUMBER
-from pipeline.commits import (
-    DataFile,
-    Kinds,
-    Manifest,
-    commit,
-    data_folder,
-    manifests,
-    merged,
-    new_commit,
-    write_parquet,
-)
-from pipeline.files import joined
+from pipeline.columns import EventKind
 from pipeline.generator.plan import Plan
 from pipeline.generator.traffic import Draft, keypair, signed_draft
+from pipeline.lake.commits import Kinds, LakeView, Manifest, commit, data_folder, merged, new_commit
+from pipeline.lake.files import joined
+from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.period import EVER
-from pipeline.schemas import EventKind
 
 ANSWERS = "made/answers"
 _DRAFTED = [*Draft._fields[:-1], "topic"]
@@ -114,7 +105,7 @@ def build(small: str, root: str, plan: Plan, towns: int, processes: int) -> None
     groups = [range(towns)[first::processes] for first in range(processes)]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         written = list(pool.map(partial(_write_towns, small, root, plan), groups))
-    for found in manifests(small, EVER):
+    for found in LakeView(small).manifests(EVER):
         kinds = reduce(merged, (hours[found.hour] for hours in written))
         new = replace(found, commit=new_commit(), kinds=kinds)
         commit(root, replace(new, counted=None if found.counted is None else new.lines), None)
@@ -126,7 +117,7 @@ def _write_towns(small: str, root: str, plan: Plan, numbers: Sequence[int]) -> H
     towns = [town(number, statements, plan) for number in numbers]
     del statements
     write_parquet(root, ANSWERS, _batches(_table(small, ANSWERS), towns))
-    return {found.hour: dict(_written(small, root, found, towns)) for found in manifests(small, EVER)}
+    return {found.hour: dict(_written(small, root, found, towns)) for found in LakeView(small).manifests(EVER)}
 
 
 def _written(

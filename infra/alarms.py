@@ -37,6 +37,8 @@ LEDGER = 2.13
 """Write units of the most expensive path to a delivered push in docs/cost.md, which is measured."""
 NEWEST_LEDGER = 8.0
 """The same of a network whose pushes report the newest items."""
+HOURS_OF_LATE_EVENTS = 3
+"""After an outage of an hour the queue is empty sooner, unless the stream has hardly more room than is needed anyway."""
 HOURS_WITHOUT_COMMAND = 3
 """EventBridge may leave one out."""
 SHARDS = 256
@@ -80,7 +82,7 @@ class AlarmSpec:
 def queue_ages(environment: EnvironmentConfig) -> dict[str, int]:
     """By queue, how many seconds its oldest message may wait. Android's calls wait in the queue of its other pushes.
 
-    That events are late has an alarm of its own.
+    Those about late events are in `_on_the_lake`.
     """
     limits = environment.thresholds
     pushes = {
@@ -232,8 +234,11 @@ def _on_the_api(environment: EnvironmentConfig, api_id: str) -> Iterator[AlarmSp
 def _on_the_lake(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
     late = of_stream(f"{environment.prefix}events", "DeliveryToS3.DataFreshness")
     yield AlarmSpec("lake-late", late, environment.thresholds.lake_delay_s)
-    sent = of_queue(f"{environment.prefix}late-events", "NumberOfMessagesSent", statistic=SUM, minutes=5)
-    yield AlarmSpec("events-late", sent, 1, 3)
+    of_late_events = partial(of_queue, f"{environment.prefix}late-events", minutes=5)
+    yield AlarmSpec("events-late", of_late_events("NumberOfMessagesSent", statistic=SUM), 1, 3)
+    # SQS leaves what it has handed out three times out of the age; what comes back is in flight most of its time.
+    tried = of_late_events("ApproximateNumberOfMessagesNotVisible")
+    yield AlarmSpec("events-late", tried, 1, HOURS_OF_LATE_EVENTS * 12, "waiting")
     emitting = [
         name for name in environment.networks if any(send.target is Target.EVENTS for send in network(name).needs.sends)
     ]

@@ -1,8 +1,8 @@
 """The lake's kinds as tables for Athena: of the files that count, and no others.
 
 An hour is a partition, which Athena computes from the table's properties, so that nobody has to add one. Below it lies
-one object that lists the hour's data files, written with each commit (`pipeline.links`): the format in which S3's own
-inventories are asked, too.
+one object that lists the hour's data files, written with each commit (`pipeline.lake.commits`): the format in which
+S3's own inventories are asked, too.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/storage-inventory-athena-query.html
 https://docs.aws.amazon.com/athena/latest/ug/partition-projection-supported-types.html
 """

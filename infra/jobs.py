@@ -23,7 +23,7 @@ PYTHON = "/usr/bin/python3.13"
 """Where Amazon Linux 2023 has the version that the release names;
 https://docs.aws.amazon.com/emr/latest/ReleaseGuide/emr-spark810-release.html"""
 WRITTEN_DAILY = (*EventKind, "unreadable", "differences", "reports", "snapshots", "manifests", "symlinks")
-"""The lake's folders by job; `pipeline.lake` names them."""
+"""The lake's folders by job; `pipeline.lake.event_lake` names them."""
 WRITTEN_BY_WATCH = (*EventKind, "unreadable", "losses", "checkpoints", "manifests", "symlinks")
 WRITTEN_BY_REPLAY = ("replays", "replayed")
 PLANNED = "manifests/replays/"

@@ -44,7 +44,7 @@ from infra.stack import ClarionStack
 IDLE_MINUTES = 1
 """EMR changes or deletes an application only while it is stopped, and the watch's next run comes soon."""
 WATCH_TIMEOUT_MINUTES = 120
-"""The first batch compacts a day or two, and one after a pause judges up to `pipeline.watch.LONGEST_MS`."""
+"""The first batch compacts a day or two, and one after a pause judges up to `pipeline.repair.watch.LONGEST_MS`."""
 WATCH_QUEUE_MINUTES = 15
 """The least that EMR takes. A run that waits adds nothing: the next one goes on from the same instant."""
 WATCH_WORKERS = 2

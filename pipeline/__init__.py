@@ -1,4 +1,11 @@
-"""The data pipeline: Spark jobs that explain, repair and report what the live system did, from the lake alone."""
+"""The data pipeline: Spark jobs that explain, repair and report what the live system did, from the lake alone.
+
+    compaction ──▶ lake ──▶ in_force ──▶ reconciliation ──┬─▶ repair
+                                                          └─▶ report
+
+`lake` holds what is there and how it is read and written, `spark` the session. `jobs` has a module for each command that
+needs Spark; `explain` and `erase` are commands that need none, and `generator` makes a lake up.
+"""
 
 ON_INTERRUPTION = "» interrupted: what was not committed counts as not done; run it again"
 """The last line of a command that is stopped."""

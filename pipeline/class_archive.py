@@ -28,7 +28,7 @@ def archive_options() -> str:
 
 def make_archive() -> None:
     """By a session that ends with writing down which classes it had."""
-    from pipeline.session import BRIEF, session  # noqa: PLC0415 - which asks this module for the options
+    from pipeline.spark.session import BRIEF, session  # noqa: PLC0415 - which asks this module for the options
 
     ARCHIVE.unlink(missing_ok=True)
     dump = f"-XX:ArchiveClassesAtExit={ARCHIVE} {_QUIET}"

@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from pipeline import arguments
-from pipeline.commits import LakeView
 from pipeline.direct import NO_ANSWER
-from pipeline.ending import ended_by_signals, reason
-from pipeline.files import exists
 from pipeline.jobs import compact, daily, generate, reconcile, replay, report, retire, watch
 from pipeline.jobs.shared import log, terms_of
-from pipeline.lake import EventLake
-from pipeline.progress import progress
-from pipeline.reconcile import size_of
-from pipeline.session import session
+from pipeline.lake.commits import LakeView
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.files import exists
+from pipeline.reconciliation.reconcile import size_of
+from pipeline.spark.ending import ended_by_signals, reason
+from pipeline.spark.progress import progress
+from pipeline.spark.session import session
 
 JOBS: dict[str, Callable[[EventLake, argparse.Namespace], int]] = {
     "compact": compact.run,
@@ -71,7 +71,3 @@ def _run(wanted: argparse.Namespace) -> int:
     if wanted.why:
         log(f"ends with {status}: {'; '.join(wanted.why)}")
     return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,11 +9,15 @@ from clarion.decisions import EnvelopeDecision, NotificationDecision, Purpose, P
 from clarion.networks import NETWORKS
 
 LINKS = "symlinks"
-"""The folder of the lists that Athena reads: see `pipeline.links`."""
+"""The folder of the lists that Athena reads: see `pipeline.lake.commits`."""
 FILE_NAMES = {"at": "happened_at", "order": "window_version", "window": "count_window"}
 """Columns that have another name in the lake's files than in events: SQL reserves these words, in DuckDB or Athena."""
 UNREADABLE = "unreadable"
 """The kind of the lines that are of none."""
+NOTIFICATION_KEY = ("receipt", "subscription_id")
+"""One notification: one receipt of an envelope, for one subscription."""
+REMOVED = "removed"
+"""The status of a subscription, and the change of a rule, that is no more."""
 
 
 class EventKind(StrEnum):
@@ -117,14 +121,14 @@ COLUMNS: dict[EventKind, tuple[Column, ...]] = {
         Column("subscription_id", Type.TEXT),
         Column("client_id", Type.BYTES),
         _word("channel", Channel),
-        _word("status", (*SubscriptionStatus, "removed")),
+        _word("status", (*SubscriptionStatus, REMOVED)),
         _maybe("status_reason", Type.TEXT),
         Column("generation", Type.LONG),
         Column("revision", Type.LONG),
     ),
     EventKind.RULES: (
         *_EVENT,
-        _word("change", ("added", "removed")),
+        _word("change", ("added", REMOVED)),
         Column("subscription_id", Type.TEXT),
         Column("generation", Type.LONG),
         Column("revision", Type.LONG),

@@ -13,7 +13,15 @@ from importlib import import_module
 from io import BufferedReader, BufferedWriter
 from typing import Any
 
-IMPORTED = ("pandas", "pyarrow.dataset", "pipeline.lake", "pipeline.raw", "pipeline.verdicts", "pipeline.verify")
+IMPORTED = (
+    "pandas",
+    "pyarrow.dataset",
+    "pipeline.lake.event_lake",
+    "pipeline.lake.raw",
+    "pipeline.reconciliation.verdicts",
+    "pipeline.reconciliation.verify",
+    "pipeline.reconciliation.wanted",
+)
 
 
 def main() -> None:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
-from pipeline.commits import LAKE_ERRORS
 from pipeline.erase.run import erase
 from pipeline.explain.cases import Leeway
 from pipeline.explain.request import ExplainRequest, explain, parse_asked
-from pipeline.files import exists
-from pipeline.lookup import Lookup
+from pipeline.lake.commits import LAKE_ERRORS
+from pipeline.lake.files import exists
+from pipeline.lake.lookup import Lookup
 from pipeline.period import DAY_MS, Period
 from pipeline.terms import DEFAULT
 

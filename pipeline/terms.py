@@ -1,9 +1,20 @@
-"""What is judged by, and how the command line says it."""
+"""What is judged by, how the command line says it, and what `reconcile` says of it beside its differences."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
 
 from pipeline.period import HOUR_MS
 
+TERMS, SECRET = "terms", "secret"
+JUDGED = (TERMS, SECRET)
+"""Tables in the commit of the differences. Of the notifications in `SECRET`, a secret condition says what was right."""
+_TERMS = pa.schema([
+    ("grace", pa.int64()), ("late", pa.int64()), ("lookback", pa.int64()), ("oversize", pa.string()),
+])  # fmt: skip
+_SECRET = pa.schema([("network", pa.string()), ("notifications", pa.int64())])
 _OPTIONS = {
     "grace": ("--grace-seconds", 1_000),
     "late": ("--late-seconds", 1_000),
@@ -33,6 +44,22 @@ class Terms:
 
 
 DEFAULT = Terms()
+
+
+def tables_of(terms: Terms, oversize: str | None, secret: Mapping[str, int]) -> dict[str, pa.Table]:
+    """`secret` counts the notifications by network; `oversize` is where large envelopes were read, if they were."""
+    counts = [{"network": network, "notifications": count} for network, count in secret.items()]
+    return {
+        TERMS: pa.Table.from_pylist([{**asdict(terms), "oversize": oversize}], _TERMS),
+        SECRET: pa.Table.from_pylist(counts, _SECRET),
+    }
+
+
+def judged_by(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[Terms, str | None]:
+    """The terms, and where large envelopes were read; the defaults if there is no reconciliation."""
+    for row in tables.get(TERMS, ()):
+        return Terms(row["grace"], row["late"], row["lookback"]), row["oversize"]
+    return DEFAULT, None
 
 
 def _words(value: int, option: str, unit: int) -> tuple[str, str]:

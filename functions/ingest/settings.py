@@ -55,9 +55,9 @@ class IngestSettings(EventSettings):
     `initial_replay_seconds`: how long after a complete replay they are recorded, as a live copy may still come.
     `seen_limit`: how many seen envelopes are remembered at most, at 13 to 19 bytes each. Half of it is divided among
     the sources; the other half is for envelopes that were verified.
-    `outbox_bytes`, `second_look_bytes`, `standby_bytes`: envelopes held for the queue (as much for the lake), for a rule
-    that may come late (once more what was forwarded lately), and until the task has delivered them whose they are. Each
-    is divided among the sources.
+    `outbox_bytes`, `second_look_bytes`, `standby_bytes`: envelopes held for the queue (as much for the lake, and twice
+    as much, of what no message holds, for S3), for a rule that may come late (once more what was forwarded lately), and
+    until the task has delivered them whose they are. Each is divided among the sources.
     `lake_linger_seconds`: how long an envelope waits for others to share its record in the lake's stream.
     `rule_lag_seconds`: how long a rule may take from its writing to its coming out of the table's stream. Twice that is
     how long match may take to read the rules: what changes meanwhile gets an envelope a second look.

@@ -15,7 +15,7 @@ from clarion.health import serve_health
 from clarion.metrics import Metric
 from clarion.networks import network
 from ingest.counts import Counts, Gauges, OfNetwork, report, report_forever
-from ingest.delivery.outboxes import LAKE_IN_FLIGHT, QUEUE_IN_FLIGHT, Outboxes
+from ingest.delivery.outboxes import LAKE_IN_FLIGHT, OVERSIZE_IN_FLIGHT, QUEUE_IN_FLIGHT, Outboxes
 from ingest.filter.candidates import CandidateFilter
 from ingest.filter.rule_feed import RuleFeed
 from ingest.health import HOST
@@ -35,7 +35,7 @@ LEAVING_SECONDS = 10.0
 """For sources that leave in good order."""
 DRAIN_SECONDS = 20.0
 CONNECTING_SECONDS = 60.0
-THREADS = QUEUE_IN_FLIGHT + LAKE_IN_FLIGHT + 8
+THREADS = QUEUE_IN_FLIGHT + OVERSIZE_IN_FLIGHT + LAKE_IN_FLIGHT + 8
 """For what blocks on AWS: the batches in flight, the readers of the rules, and what is saved."""
 
 log = logging.getLogger(__name__)

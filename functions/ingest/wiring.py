@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 
 LEASE_REQUEST_SECONDS = 1.0
 
-# What queue and lake refuse is tried again here, where it shows; the SDK must not hide it.
-_OUT_CONFIG = Config(
+# What queue, S3 and lake refuse is tried again here, where it shows; the SDK must not hide it.
+OUT_CONFIG = Config(
     connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 1}, max_pool_connections=QUEUE_IN_FLIGHT
 )
 _CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard"}, max_pool_connections=THREADS)
@@ -71,6 +71,8 @@ class NoCommandQueueError(ValueError):
 class AwsClients:
     sqs: "SQSClient"
     s3: "S3Client"
+    oversize: "S3Client"
+    """For envelopes that are too large for a message."""
     dynamodb: "DynamoDBClient"
     streams: StreamsClient
     firehose: "FirehoseClient"
@@ -80,8 +82,9 @@ class AwsClients:
         """Make them, and bind the tables' models, of which only the lease is used here."""
         bind(table_prefix, pool=1, seconds=LEASE_REQUEST_SECONDS)
         return cls(
-            boto3.client("sqs", config=_OUT_CONFIG),
+            boto3.client("sqs", config=OUT_CONFIG),
             boto3.client("s3", config=_CONFIG),
+            boto3.client("s3", config=OUT_CONFIG),
             boto3.client("dynamodb", config=_CONFIG),
             boto3.client("dynamodbstreams", config=_CONFIG),
             boto3.client("firehose", config=FIREHOSE_IN_TIME),
@@ -165,7 +168,7 @@ class _Wiring:
     def _make_outboxes(self, sources: int) -> Outboxes:
         settings, clients = self._settings, self._clients
         return Outboxes(
-            queue=EnvelopeQueue(clients.sqs, settings.envelopes_queue_url, clients.s3, settings.oversize_bucket),
+            queue=EnvelopeQueue(clients.sqs, settings.envelopes_queue_url, clients.oversize, settings.oversize_bucket),
             lake=LakeStream(EventWriter(clients.firehose, clients.sqs, settings)),
             commands=CommandQueues(clients.sqs, settings.command_queues),
             command_networks=_with_commands(settings),

@@ -15,23 +15,21 @@ from pyarrow import compute as pc
 from pyarrow import fs
 from pyarrow import parquet as pq
 
-from clarion.storage import EVENTS_PREFIX
-from pipeline.commits import (
+from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces, count_lines, uuids
+from pipeline.lake.commits import (
     CommitConflict,
-    DataFile,
     Manifest,
     commit,
     data_folder,
-    manifest_path,
+    hour_folder,
     new_commit,
     read_manifest,
-    write_parquet,
 )
-from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces, count_lines, uuids
-from pipeline.files import filesystem, joined, listed, remove, replace_file
-from pipeline.lookup import read_bytes
+from pipeline.lake.files import filesystem, joined, listed, remove, replace_file
+from pipeline.lake.lookup import read_bytes
+from pipeline.lake.parquet import DataFile, write_parquet
+from pipeline.lake.raw import RAW
 
-RAW = EVENTS_PREFIX.rstrip("/")
 _ROWS = 1 << 16
 _HOUR = re.compile(r"day=(\d{4}-\d\d-\d\d)/hour=(\w+)$")
 
@@ -120,7 +118,7 @@ class Rewriter:
         """The hour's raw files as its manifest has to name them from now on; all its raw files are cleaned in place."""
         removed: Counter[str] = Counter()
         renewed = {each.path: each for each in known}
-        for path in filter(is_content, listed(self.root, EVENTS_PREFIX + hour_folder(name))):
+        for path in filter(is_content, listed(self.root, f"{RAW}/{hour_folder(name)}")):
             cleaned, lines = self.attempt(path, (renewed.get(path), 0), self._cleaned, path)
             removed += Counter({RAW: lines}) if lines else Counter()
             if cleaned and path in renewed:
@@ -227,8 +225,3 @@ def is_content(path: str) -> bool:
     """Whether a file is none of the sums and marks that Hadoop leaves beside its files."""
     name = path.rpartition("/")[2]
     return not name.endswith(".crc") and name != "_SUCCESS"
-
-
-def hour_folder(name: str) -> str:
-    """Of an hour, such as `day=2026-11-20/hour=16`; of another name nothing is in `events` below it."""
-    return manifest_path(name).partition("/")[2].removesuffix(".json")

@@ -13,12 +13,12 @@ from uuid import UUID
 
 from clarion.storage import DELIVERIES_PREFIX
 from pipeline.columns import LINKS
-from pipeline.commits import MANIFESTS, Manifest, name_of, read_manifests
-from pipeline.erase.rewrite import RAW, Rewriter, is_content
+from pipeline.erase.rewrite import Rewriter, is_content
 from pipeline.erase.traces import Traces
-from pipeline.files import is_shown, joined, listed, read_text, write_text
-from pipeline.lookup import READERS
-from pipeline.raw import arrival_hour
+from pipeline.lake.commits import MANIFESTS, Manifest, name_of, read_manifests
+from pipeline.lake.files import is_shown, joined, listed, read_text, write_text
+from pipeline.lake.lookup import READERS
+from pipeline.lake.raw import RAW, arrival_hour
 
 JOURNALS = "erasures"
 DELIVERIES, ERRORS = DELIVERIES_PREFIX.rstrip("/"), "errors"

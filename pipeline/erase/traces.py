@@ -16,7 +16,7 @@ from pyarrow import compute as pc
 
 from clarion.deliveries import without
 from pipeline.columns import EventKind
-from pipeline.raw import LINE_BYTES, bounded, is_cut, is_gzip, lines_of, unpacked
+from pipeline.lake.raw import LINE_BYTES, bounded, is_cut, is_gzip, lines_of, unpacked
 
 LINE = "value"
 TEXTS = ("message", LINE)

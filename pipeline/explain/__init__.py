@@ -3,5 +3,5 @@
     envelope, receipt ──▶ trail, its keys ──▶ rules ──▶ subscriptions ─┐
     subscription ──▶ its rules' keys ──▶ envelopes that name one ──────┴──▶ judged, one observation at a time
 
-Neither Spark nor Java is started: `pipeline.lookup` says what is read, `judgement` how it is judged.
+Neither Spark nor Java is started: `pipeline.lake.lookup` says what is read, `judgement` how it is judged.
 """

@@ -12,7 +12,7 @@ from clarion.networks import Envelope, Malformed, Rule, network
 from clarion.subscription_events import SubscriptionChanged
 from pipeline.columns import file_name
 from pipeline.explain.in_force import RuleSpan
-from pipeline.limit_spans import LimitSpan
+from pipeline.in_force.limits import LimitSpan
 from pipeline.terms import DEFAULT
 
 

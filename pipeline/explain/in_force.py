@@ -1,6 +1,6 @@
 """Which rules and limits were in force at a time: for a few subscriptions, from their events.
 
-`pipeline.rules` says the same of all rules at once, by Spark.
+`pipeline.in_force.rules` says the same of all rules at once, by Spark.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from clarion.events import LimitsLoaded
 from clarion.networks import statuses_in_force
 from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
-from pipeline.limit_spans import LimitSpan, spans_of
+from pipeline.in_force.limits import LimitSpan, spans_of
 from pipeline.period import FOREVER
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """What was in force, and what claims were held, of a few: from the last snapshot before, and the lines since.
 
-The snapshots are those of `pipeline.known` and `pipeline.claims`, by their names. Without one, all lines are read.
+The snapshots are those of `pipeline.in_force.states` and `pipeline.reconciliation.claims`, by their names. Without one,
+all lines are read.
 """
 
 from collections.abc import Collection, Iterable
@@ -10,11 +11,10 @@ from uuid import UUID
 
 from clarion.events import Event, LimitsLoaded
 from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
-from pipeline.commits import read_manifests
 from pipeline.explain.cases import PossibleClaim
-from pipeline.lookup import Lookup, Sought, kind_of, of_row
-from pipeline.period import Period
-from pipeline.snapshots import (
+from pipeline.lake.commits import read_manifests
+from pipeline.lake.lookup import Lookup, Sought, kind_of, of_row
+from pipeline.lake.snapshots import (
     CLAIMED_BACK_MS,
     CLAIMS,
     GRACE_MS,
@@ -23,6 +23,7 @@ from pipeline.snapshots import (
     snapshot_days,
     snapshot_name,
 )
+from pipeline.period import Period
 
 
 @dataclass(frozen=True)

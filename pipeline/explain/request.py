@@ -16,7 +16,7 @@ from pipeline.explain.judgement import RIGHT, DecisionVerdict, judge_envelope, j
 from pipeline.explain.known import Known
 from pipeline.explain.trail import Trail, follow_envelope, follow_receipt, follow_subscriptions, observations
 from pipeline.findings import REPAIRABLE
-from pipeline.lookup import Lookup
+from pipeline.lake.lookup import Lookup
 from pipeline.period import HOUR_MS, Period
 
 MOST = 1_000

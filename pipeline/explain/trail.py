@@ -8,7 +8,7 @@ from clarion.decisions import NotificationDecision
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
 from clarion.networks import Malformed, network
 from pipeline.explain.cases import ObservedReceipt
-from pipeline.lookup import Lookup, read_bytes
+from pipeline.lake.lookup import Lookup, read_bytes
 from pipeline.period import DAY_MS, Period, arrivals
 
 LOOKBACK_MS = 7 * DAY_MS

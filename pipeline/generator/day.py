@@ -7,18 +7,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision
-from pipeline.completeness import declare_complete
+from pipeline.columns import EventKind
+from pipeline.compaction.completeness import declare_complete
 from pipeline.generator import faults, live, people, traffic
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, Made, Plan
-from pipeline.lake import EventLake, hour_columns
+from pipeline.lake.event_lake import EventLake, hour_columns
+from pipeline.lake.raw import RAW, arrived_files
+from pipeline.lake.schemas import RULE, SCHEMAS, VERSION
 from pipeline.period import DAY_MS, HOUR_MS, arrivals
-from pipeline.raw import RAW, arrived_files
-from pipeline.schemas import RULE, SCHEMAS, VERSION, EventKind
 
 _MADE = "made"
 _BUFFERED_MS = 90_000
-_AN_HOUR_LATE_MS = 3_600_000
 _DELAYED_MS = 3 * DAY_MS
 _OUTCOMES = (EventKind.ENVELOPE, EventKind.NOTIFICATION, EventKind.PUSH)
 _QUEUED = str(NotificationDecision.QUEUED)
@@ -105,7 +105,7 @@ def write_raw(lake: EventLake, kinds: dict[EventKind, DataFrame], plan: Plan) ->
     lines = reduce(DataFrame.unionByName, (_lines(rows, kind, plan) for kind, rows in kinds.items()))
     throw = plan.dice("arrival", "value")
     soon = F.col("at") + _BUFFERED_MS
-    late = soon + _AN_HOUR_LATE_MS
+    late = soon + HOUR_MS
     arrivals = (
         F.when(F.col("delayed"), F.array(soon + _DELAYED_MS))
         .when(throw < 100, F.array(late))

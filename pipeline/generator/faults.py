@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision
+from pipeline.columns import NOTIFICATION_KEY
 from pipeline.findings import Difference
 from pipeline.generator.live import GENUINE
 from pipeline.generator.plan import Plan
@@ -13,7 +14,6 @@ from pipeline.terms import Terms
 STEADY_MS = 60_000
 """Faults keep this far from every change of rules, where nobody can say what is right."""
 LATE_MS = 300_000
-_SAME = ("receipt", "subscription_id")
 
 
 def with_faults(notified: DataFrame, plan: Plan) -> DataFrame:
@@ -58,15 +58,15 @@ def answers(with_faults: DataFrame, intruding: DataFrame, missed: DataFrame) -> 
     """`receipt, subscription_id, difference`: all that a reconciliation should find."""
     planted = with_faults.unionByName(intruding, allowMissingColumns=True).where(F.col("fault").isNotNull())
     differences = F.create_map(*(F.lit(part) for pair in _DIFFERENCES.items() for part in pair))
-    found = planted.select(*_SAME, differences[F.col("fault")].alias("difference"))
-    return found.unionByName(missed.select(*_SAME, F.lit(str(Difference.MISSING)).alias("difference")))
+    found = planted.select(*NOTIFICATION_KEY, differences[F.col("fault")].alias("difference"))
+    return found.unionByName(missed.select(*NOTIFICATION_KEY, F.lit(str(Difference.MISSING)).alias("difference")))
 
 
 def missed(wanted: DataFrame, answered: DataFrame) -> DataFrame:
     """What the outage swallowed, unless another showing is among the notifications `answered`."""
     certain = steady("observed_at", Terms().grace)
     swallowed = wanted.where(F.col("outage") & F.col("kind").isin(*GENUINE) & certain)
-    first = swallowed.groupBy("m", "sub").agg(F.min_by(F.struct(*_SAME), "copy").alias("who"))
+    first = swallowed.groupBy("m", "sub").agg(F.min_by(F.struct(*NOTIFICATION_KEY), "copy").alias("who"))
     return first.join(answered, on=["m", "sub"], how="leftanti").select("who.*")
 
 

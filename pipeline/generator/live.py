@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from clarion.decisions import EnvelopeDecision, NotificationDecision, Purpose, PushDecision
 from clarion.limiter import Limit
 from pipeline.generator.plan import Plan
-from pipeline.limit_spans import LimitSpan
+from pipeline.in_force.limits import LimitSpan
 from pipeline.period import DAY_MS
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from clarion.channels import Channel
 from clarion.decisions import SubscriptionStatus
 from clarion.networks.statements.rules import NUMBER
 from pipeline.generator.plan import Plan
+from pipeline.in_force.rules import CONDITION
 from pipeline.period import DAY_MS
-from pipeline.rules import CONDITION
 
 TOPICS = 3
 """A sender's conversations."""

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 
 from clarion.limiter import Limit
 from clarion.networks import STATEMENTS
-from pipeline.limit_spans import LimitSpan, default_span
+from pipeline.columns import EventKind
+from pipeline.in_force.limits import LimitSpan, default_span
 from pipeline.period import DAY_MS, HOUR_MS, Period
-from pipeline.schemas import EventKind
 
 DICE = 10_000
 NETWORK = STATEMENTS

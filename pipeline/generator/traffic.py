@@ -16,8 +16,8 @@ from clarion.networks.statements.codec import Proof, ProofKind, Statement
 from clarion.networks.statements.signature import Keypair, sign
 from pipeline.generator.people import TOPICS, popular, topic_key
 from pipeline.generator.plan import Plan
+from pipeline.lake.schemas import in_spark
 from pipeline.period import DAY_MS, HOUR_MS
-from pipeline.schemas import in_spark
 
 FLOOD = 70
 """Statements in a flood, one each 150 ms."""

@@ -23,11 +23,11 @@ from clarion.networks.xmtp.sender_hmac import KEY_SIZE_V3, PERIOD_S, period_at, 
 from clarion.networks.xmtp.topics import group_topic
 from clarion.networks.xmtp.wire_pb2 import GroupMessage, NodeEnvelope
 from clarion.subscription_events import RuleRef
+from pipeline.columns import EventKind
 from pipeline.generator import faults, live
 from pipeline.generator.plan import DICE, Keep, Made, Plan
-from pipeline.limit_spans import default_span
+from pipeline.in_force.limits import default_span
 from pipeline.period import DAY_MS
-from pipeline.schemas import EventKind
 
 MESSAGES = "messages"
 """The name of how many there are."""

@@ -6,17 +6,16 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from pipeline.arguments import DROP
-from pipeline.columns import UNREADABLE
-from pipeline.compact import compact, read_again
-from pipeline.counters import ASKED, records_by_hour
-from pipeline.due import first_uncompacted
+from pipeline.columns import UNREADABLE, EventKind
+from pipeline.compaction.compact import compact, read_again
+from pipeline.compaction.counters import ASKED, records_by_hour
+from pipeline.compaction.vacuum import KEPT_MS, vacuum
 from pipeline.jobs.shared import log, strict
-from pipeline.lake import DIFFERENCES, EventLake
+from pipeline.lake.event_lake import DIFFERENCES, EventLake
+from pipeline.lake.snapshots import SNAPSHOTS
 from pipeline.period import DAY_MS, Period
-from pipeline.report_files import REPORTS
-from pipeline.schemas import EventKind
-from pipeline.snapshots import SNAPSHOTS
-from pipeline.vacuum import KEPT_MS, vacuum
+from pipeline.reconciliation.due_days import first_uncompacted
+from pipeline.report.report_files import REPORTS
 
 SWEPT = (*EventKind, UNREADABLE, DIFFERENCES, SNAPSHOTS, REPORTS)
 """What the daily run may write, and so remove. The little that `watch` and `replay` leave uncommitted expires instead."""

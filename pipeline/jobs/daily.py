@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 
-from pipeline.due import DueDays, due_days, note_told, untold_days
-from pipeline.ending import reason
+from pipeline.in_force.states import write_snapshots
 from pipeline.jobs import compact, reconcile, report
 from pipeline.jobs.shared import log, name_incomplete, strict
-from pipeline.known import write_snapshots
-from pipeline.lake import EventLake
-from pipeline.late import changed_days
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, Period
+from pipeline.reconciliation.due_days import DueDays, changed_days, due_days, note_told, untold_days
+from pipeline.spark.ending import reason
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:

@@ -6,9 +6,9 @@ import json
 from pipeline.generator.day import answers, generate
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
+from pipeline.in_force.states import limit_history
 from pipeline.jobs.shared import log
-from pipeline.lake import EventLake
-from pipeline.limits import limit_history
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS
 
 

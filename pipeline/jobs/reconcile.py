@@ -4,15 +4,15 @@ import argparse
 import json
 from collections import Counter
 
-from pipeline.claims import write_claims
 from pipeline.findings import INCOMPLETE, UNJUDGED, Difference
 from pipeline.jobs.shared import log, name_incomplete, reconciled, strict, terms_of
-from pipeline.judged import tables_of
-from pipeline.lake import EventLake, differences_name
+from pipeline.lake.event_lake import EventLake, differences_name
+from pipeline.lake.schemas import DIFFERENCE
 from pipeline.period import Period, arrivals, instant_text
-from pipeline.reconcile import Findings, size_of
-from pipeline.schemas import DIFFERENCE
-from pipeline.session import fitted
+from pipeline.reconciliation.claims import write_claims
+from pipeline.reconciliation.reconcile import Findings, size_of
+from pipeline.spark.session import fitted
+from pipeline.terms import tables_of
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:

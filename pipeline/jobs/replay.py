@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 
 from clarion.aws import IN_TIME
 from clarion.settings import Settings
-from pipeline import replay
 from pipeline.jobs.shared import every_thousand, log, name_incomplete, reconciled, settings_of
-from pipeline.lake import EventLake
-from pipeline.plans import LEASE_MS
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.plans import LEASE_MS
+from pipeline.repair import replay
 
 CHOICES = ("receipt", "subscription_id", "network", "difference")
 """The columns of differences that the command line may name a value of, beside the client."""

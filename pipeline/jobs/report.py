@@ -4,18 +4,18 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipeline import environment
-from pipeline.about import About
-from pipeline.commits import read_manifest
-from pipeline.files import write_text
+from pipeline.in_force.states import limit_history
 from pipeline.jobs.shared import log, strict
-from pipeline.judged import judged_by
-from pipeline.lake import EventLake, differences_name
-from pipeline.limits import limit_history
-from pipeline.page import page
-from pipeline.report import report
-from pipeline.report_files import earlier, page_path, report_name, write_page, write_tables
-from pipeline.summary import Tables
+from pipeline.lake.commits import read_manifest
+from pipeline.lake.event_lake import EventLake, differences_name
+from pipeline.lake.files import write_text
+from pipeline.report import inputs
+from pipeline.report.about import About
+from pipeline.report.page import page
+from pipeline.report.report import report
+from pipeline.report.report_files import earlier, page_path, report_name, write_page, write_tables
+from pipeline.report.summary import Tables
+from pipeline.terms import judged_by
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
@@ -23,8 +23,8 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     judged = read_manifest(lake.root, differences_name(wanted.period))
     tables = report(lake, wanted.period, wanted.now)
     provisional = wanted.provisional
-    tables["hours"] = environment.hours(lake.view, wanted.period, wanted.now, provisional=provisional, judged=judged)
-    tables["limits"] = environment.limits(limit_history(lake.view, wanted.period.start, wanted.now), wanted.period)
+    tables["hours"] = inputs.hours(lake.view, wanted.period, wanted.now, provisional=provisional, judged=judged)
+    tables["limits"] = inputs.limits(limit_history(lake.view, wanted.period.start, wanted.now), wanted.period)
     made = write_tables(lake.root, wanted.period, tables)
     rows = {name: table.to_pylist() for name, table in tables.items()}
     html = page(rows, _about(lake, wanted, rows), list(earlier(lake.root, wanted.period)))
@@ -49,6 +49,6 @@ def _about(lake: EventLake, wanted: argparse.Namespace, tables: Tables) -> About
         made=int(datetime.now(UTC).timestamp() * 1000),
         stage=wanted.stage,
         oversize=wanted.oversize or oversize,
-        newest=environment.newest(lake.view, wanted.now),
+        newest=inputs.newest(lake.view, wanted.now),
         terms=terms,
     )

@@ -11,10 +11,10 @@ from clarion.aws import FIREHOSE_IN_TIME
 from clarion.event_log import EventLog, EventWriter
 from clarion.settings import EventSettings
 from clarion.tables import bind
-from pipeline import retire
 from pipeline.jobs.shared import every_thousand, log, name_incomplete, settings_of
-from pipeline.lake import EventLake
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, Period
+from pipeline.repair import retire
 
 
 class RetireSettings(EventSettings):

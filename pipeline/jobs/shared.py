@@ -8,17 +8,18 @@ from itertools import groupby
 from pydantic import ValidationError
 
 from clarion.settings import PREFIX, Settings
-from pipeline.completeness import EXAMPLE, IncompleteHour, incomplete_hours
-from pipeline.lake import EventLake
+from pipeline.compaction.completeness import EXAMPLE, IncompleteHour, incomplete_hours
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS, hour_runs
-from pipeline.reconcile import Findings, reconcile
+from pipeline.reconciliation.reconcile import Findings, reconcile
+from pipeline.spark.ending import JobStopped
 from pipeline.terms import Terms
 
 NAMED = 3
 """So many of what a strict run has found stand in its last line; all are logged before."""
 
 
-class BadSettings(Exception):  # noqa: N818 - it says what they are
+class BadSettings(JobStopped):
     """The environment doesn't say where the live system's things are."""
 
 

@@ -5,11 +5,11 @@ import json
 
 import boto3
 
-from pipeline.counters import ASKED
+from pipeline.compaction.counters import ASKED
 from pipeline.jobs.shared import log, terms_of
-from pipeline.lake import EventLake
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import instant_text
-from pipeline.watch import FoundLosses, Watch, record
+from pipeline.repair.watch import FoundLosses, Watch, record
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:

@@ -155,6 +155,20 @@ def test_a_client_asks_where_and_signs_how_the_sdk_would_with_all_its_endpoints(
     assert signed[0] == signed[1]
 
 
+@pytest.mark.parametrize("kinds", [{"FIPS"}, {"DUALSTACK"}, {"FIPS", "DUALSTACK"}])
+@pytest.mark.parametrize("service", [*JSON_SERVICES, "s3", "secretsmanager"])
+def test_a_client_asks_at_the_endpoints_that_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, service: str, kinds: set[str]
+) -> None:
+    for kind in kinds:
+        monkeypatch.setenv(f"AWS_USE_{kind}_ENDPOINT", "true")
+    lean, bare = get_session(), get_session()
+    prepare(lean)
+    ours, theirs = (one.create_client(service, "us-gov-west-1").meta.endpoint_url for one in (lean, bare))
+
+    assert ours == theirs
+
+
 @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "cn-north-1"])
 @pytest.mark.parametrize("account", [None, "123456789012"])
 @pytest.mark.parametrize("service", JSON_SERVICES)

@@ -101,8 +101,8 @@ def test_what_an_invocation_emitted_while_firehose_fails_is_one_message(
     assert late(sqs, queue_url) == [2 * EVENT.to_line()]
 
 
-def test_of_a_call_that_is_taken_in_part_the_rest_is_late(
-    writer: EventWriter, firehose: Firehose, sqs: "SQSClient", queue_url: str
+def test_of_a_call_that_is_taken_in_part_the_rest_is_late_and_the_log_says_why(
+    writer: EventWriter, firehose: Firehose, sqs: "SQSClient", queue_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     lines = [letter * (RECORD_BYTES - 1) + b"\n" for letter in (b"a", b"b", b"c")]
     firehose.refused = {1}
@@ -110,6 +110,7 @@ def test_of_a_call_that_is_taken_in_part_the_rest_is_late(
     assert writer.write(lines) == []
 
     assert (firehose.lines, late(sqs, queue_url)) == ([lines[0], lines[2]], [lines[1]])
+    assert caplog.messages == ["events are late: Slow from PutRecordBatch"]
 
 
 def test_every_record_fits_a_message() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from clarion.signature import PostAuth
 
 SERVICE, REGION = "dynamodb", "eu-central-1"
+HOSTS = ("dynamodb.test", "DynamoDB.test:443", "dynamodb.test:80", "127.0.0.1:4566", "[::1]", "[::1]:4566")
 words = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1)
 
 
@@ -39,7 +40,7 @@ def signed_by_the_sdk(request: AWSRequest, credentials: Credentials) -> str:
     st.binary(min_size=1),
     st.tuples(words, words, words, words),
     st.builds(Credentials, words, words, st.none() | words),
-    st.sampled_from(["dynamodb.test", "127.0.0.1:4566", "[::1]:4566"]),
+    st.sampled_from(HOSTS),
 )
 def test_a_signature_is_the_sdk_s_own(
     body: bytes, values: tuple[str, ...], credentials: Credentials, host: str

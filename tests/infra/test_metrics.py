@@ -64,7 +64,7 @@ CODE = {
     "api": ("api",),
     "authorizer": ("api/authorization.py",),
     "ntf": ("ntf",),
-    "watch": ("../pipeline/watch.py",),
+    "watch": ("../pipeline/repair/watch.py",),
     **{name: (name, "api") for name in NETWORKS},
 }
 """Below `functions/`, by the service that records."""

@@ -172,8 +172,8 @@ async def test_a_large_statement_that_s3_refuses_holds_back_none_that_is_sent_wi
     make_settings: MakeSettings,
     make_statement: MakeStatement,
 ) -> None:
-    refusing: Any = RefusingS3(clients.s3)
-    async with running(make_settings(node), s3=refusing) as task:
+    refusing: Any = RefusingS3(clients.oversize)
+    async with running(make_settings(node), oversize=refusing) as task:
         await node.subscribed()
         node.show(make_statement(1), make_statement(2, size=MAX_SIZE - 200), make_statement(3))
         await received.holds(2)

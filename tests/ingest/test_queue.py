@@ -31,9 +31,8 @@ def test_a_statement_too_large_for_a_message_lies_in_s3(
     queue: EnvelopeQueue, received: "ReceivedQueue", s3: "S3Client"
 ) -> None:
     large = make_outgoing(b"\xaa" * MAX_SIZE)
-    batch = [make_outgoing(b"small"), large]
-    queue.store_oversize(batch)
-    assert queue.send(batch) == []
+    assert queue.store([large]) == []
+    assert queue.send([make_outgoing(b"small"), large]) == []
     by_receipt = {message.receipt: message for message in received.read()}
     message = by_receipt[large.receipt]
     assert message.raw is None
@@ -41,21 +40,12 @@ def test_a_statement_too_large_for_a_message_lies_in_s3(
     assert s3.get_object(Bucket="oversize", Key=message.location)["Body"].read() == large.raw
 
 
-def test_a_statement_that_lies_in_s3_is_not_put_there_again(queue: EnvelopeQueue, s3: "S3Client") -> None:
-    batch = [make_outgoing(b"\xaa" * MAX_SIZE)]
-    queue.store_oversize(batch)
-    s3.delete_object(Bucket="oversize", Key=f"{OVERSIZE_PREFIX}{batch[0].receipt}")
-    queue.store_oversize(batch)
-    assert "Contents" not in s3.list_objects_v2(Bucket="oversize")
-
-
-def test_the_largest_statement_that_fits_a_message_goes_by_it(queue: EnvelopeQueue, s3: "S3Client") -> None:
+def test_the_largest_statement_that_fits_a_message_goes_by_it(queue: EnvelopeQueue) -> None:
     size = (MOST_BYTES - OVERHEAD_BYTES) // 4 * 3
     assert make_outgoing(bytes(size + 1)).oversize
     largest = [make_outgoing(bytes(size))]
-    queue.store_oversize(largest)
+    assert not largest[0].oversize
     assert queue.send(largest) == []
-    assert "Contents" not in s3.list_objects_v2(Bucket="oversize")
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 1000, MOST_BYTES])
@@ -76,9 +66,7 @@ def test_what_a_queue_that_is_gone_does_not_take_is_returned(
     assert "NonExistentQueue" in str(vars(line)["reasons"])
 
 
-def test_a_statement_that_cannot_be_stored_is_returned_and_the_rest_may_go(
-    queue: EnvelopeQueue, s3: "S3Client"
-) -> None:
+def test_a_statement_that_cannot_be_stored_is_returned(queue: EnvelopeQueue, s3: "S3Client") -> None:
     s3.delete_bucket(Bucket="oversize")
-    small, large = make_outgoing(b"small"), make_outgoing(b"\xaa" * MAX_SIZE)
-    assert queue.store_oversize([small, large]) == [large]
+    large = make_outgoing(b"\xaa" * MAX_SIZE)
+    assert queue.store([large]) == [large]

@@ -266,7 +266,7 @@ async def test_a_queue_of_commands_that_refuses_delays_no_envelope_and_no_handin
     rule: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ingest.delivery.outboxes.COMMANDS_DRAIN_SECONDS", 0.5)
+    monkeypatch.setattr("ingest.delivery.outboxes.BRIEF_DRAIN_SECONDS", 0.5)
     monkeypatch.setattr("ingest.task.DRAIN_SECONDS", 3_600)  # for longer than `running` may take
     sdk.sqs.delete_queue(QueueUrl=toy_queue)
     async with running(toy_settings(node, answer_seconds=1)) as task:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import boto3
@@ -57,7 +58,8 @@ def invoke(*bodies: str) -> dict[str, Any]:
         {"messageId": str(number), "receiptHandle": "", "body": body, "attributes": {"ApproximateReceiveCount": "1"}}
         for number, body in enumerate(bodies)
     ]
-    return cast("dict[str, Any]", late_events.handler({"Records": records}, cast("LambdaContext", None)))
+    context: Any = SimpleNamespace(get_remaining_time_in_millis=lambda: 30_000)
+    return cast("dict[str, Any]", late_events.handler({"Records": records}, cast("LambdaContext", context)))
 
 
 def in_the_lake() -> list[str]:

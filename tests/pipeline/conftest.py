@@ -8,14 +8,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.compact import compact
+from pipeline.columns import EventKind
+from pipeline.compaction.compact import compact
 from pipeline.generator.day import generate
 from pipeline.generator.plan import SOME_OF_EACH, Plan
-from pipeline.lake import EventLake, differences_name
+from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.period import HOUR_MS, Period
-from pipeline.reconcile import Findings, reconcile
-from pipeline.schemas import EventKind
-from pipeline.session import session
+from pipeline.reconciliation.reconcile import Findings, reconcile
+from pipeline.spark.session import session
 from pipeline.terms import Terms
 
 DAY = 24 * HOUR_MS

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from pipeline.about import About
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
-from pipeline.summary import Row
+from pipeline.report.about import About
+from pipeline.report.summary import Row
 
 START = 1_795_132_800_000
 """2026-11-20."""

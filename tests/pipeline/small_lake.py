@@ -23,13 +23,24 @@ from clarion.networks import STATEMENTS, Rule, network
 from clarion.networks.statements import signature
 from clarion.networks.statements.codec import Statement, encode
 from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
-from pipeline.columns import file_name
-from pipeline.commits import DataFile, Manifest, commit, data_folder, new_commit, read_manifest, update, write_parquet
-from pipeline.files import filesystem, joined, listed
-from pipeline.lake import EventLake
-from pipeline.lookup import kind_of
-from pipeline.period import HOUR_MS, hour_path
-from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.columns import EventKind, file_name
+from pipeline.lake.commits import (
+    Kinds,
+    LakeView,
+    Manifest,
+    commit,
+    data_folder,
+    merged,
+    new_commit,
+    read_manifest,
+    update,
+)
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.files import filesystem, joined, listed
+from pipeline.lake.lookup import kind_of
+from pipeline.lake.parquet import DataFile, write_parquet
+from pipeline.lake.schemas import SCHEMAS
+from pipeline.period import HOUR_MS, Period, hour_path
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 CLIENT, OTHER = b"c" * 32, b"d" * 32
@@ -144,6 +155,16 @@ def write_rows(
         files = (_data_file(lake.root, kind, hour, new_commit(), some),)
         update(lake.root, hour, partial(_with_kind, kind=kind, files=files))
     lake.view.refresh()
+
+
+def add_files(root: str, hour: str, kinds: Kinds) -> None:
+    """As another commit would, whichever comes first."""
+    update(root, hour, lambda known: replace(known, kinds=merged(known.kinds, kinds)))
+
+
+def data_paths(root: str, kind: str, period: Period) -> list[str]:
+    """Whole paths of the files that count, in order of their hours."""
+    return [joined(root, each.path) for each in LakeView(root).files(kind, period)]
 
 
 def statement(number: int, *, sender: int = 1, expires_at: int = (1 << 32) - 1) -> bytes:

@@ -6,7 +6,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
-from pipeline.compact import compact
+from pipeline.columns import EventKind
+from pipeline.compaction.compact import compact
 from pipeline.erase.run import erase
 from pipeline.explain.cases import Leeway
 from pipeline.explain.in_force import rule_spans
@@ -14,11 +15,10 @@ from pipeline.explain.known import Known
 from pipeline.explain.request import gather, judge_all
 from pipeline.explain.trail import Trail, observations
 from pipeline.generator.plan import Plan
-from pipeline.lake import EventLake
-from pipeline.lookup import Lookup
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.lookup import Lookup
+from pipeline.lake.raw import RAW
 from pipeline.period import DAY_MS, Period
-from pipeline.raw import RAW
-from pipeline.schemas import EventKind
 from tests.pipeline.conftest import NOW, copied
 
 EVER = Period(0, NOW)

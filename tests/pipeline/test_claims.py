@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from clarion import claims as live
-from pipeline.claims import CLAIM, claims_of, claims_on, lasts_until, with_traces
 from pipeline.period import DAY_MS
+from pipeline.reconciliation.claims import CLAIM, add_claims, claims_of, claims_on, lasts_until
 
 NOW = 1_790_000_000_000
 GRACE = 15_000
@@ -36,7 +36,7 @@ def shown(spark: SparkSession, *rows: tuple[str, bytes, int, bool]) -> DataFrame
 def traces(compared: DataFrame, *claims: Claim) -> list[tuple[str, str]]:
     """The receipts that left a trace, and as what."""
     known = compared.sparkSession.createDataFrame(list(claims), CLAIM)
-    found = with_traces(compared, known, GRACE)
+    found = add_claims(compared, known, GRACE)
     assert found.columns == compared.columns
     rows = found.join(compared.select("receipt"), on="receipt", how="leftanti").collect()
     assert not any(row["judged"] for row in rows)

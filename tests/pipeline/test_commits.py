@@ -14,22 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from pipeline.commits import (
+from pipeline.compaction.vacuum import KEPT_MS, vacuum
+from pipeline.lake.commits import (
     CommitConflict,
-    DataFile,
+    LakeView,
     Manifest,
     commit,
-    data_files,
     data_folder,
     manifest_path,
-    manifests,
     new_commit,
     read_manifest,
-    write_parquet,
 )
-from pipeline.files import replace_file
+from pipeline.lake.files import replace_file
+from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_start
-from pipeline.vacuum import KEPT_MS, vacuum
+from tests.pipeline.small_lake import data_paths
 
 AT = 1_790_000_000_000 // DAY_MS * DAY_MS
 HOUR = hour_path(AT)
@@ -49,7 +48,7 @@ def made(root: str, hour: str, *values: int, kind: str = "push") -> Manifest:
 
 def values(root: str, period: Period = DAY) -> list[int]:
     """What a reader meets."""
-    tables = [parquet.read_table(path) for path in data_files(root, "push", period)]
+    tables = [parquet.read_table(path) for path in data_paths(root, "push", period)]
     return [value for table in tables for value in table["at"].to_pylist()]
 
 
@@ -129,7 +128,7 @@ def test_a_commit_that_replaces_what_is_not_there_is_refused(root: str) -> None:
 def test_a_reader_keeps_its_files_while_they_are_replaced(root: str) -> None:
     first = made(root, HOUR, 1)
     commit(root, first, None)
-    (met,) = data_files(root, "push", DAY)
+    (met,) = data_paths(root, "push", DAY)
     commit(root, made(root, HOUR, 2), first.commit)
     assert parquet.read_table(met)["at"].to_pylist() == [1]
 
@@ -139,11 +138,11 @@ def test_hours_are_read_in_order_and_only_those_of_the_period(root: str) -> None
         commit(root, made(root, hour_path(AT + number * HOUR_MS), number), None)
     assert values(root) == [1, 2, 23]
     assert values(root, Period(AT + HOUR_MS + 1, AT + 2 * HOUR_MS + 1)) == [1, 2]
-    assert len(manifests(root, Period(0, AT + 9 * DAY_MS))) == 4
+    assert len(LakeView(root).manifests(Period(0, AT + 9 * DAY_MS))) == 4
 
 
 def test_a_lake_without_commits_has_none(root: str) -> None:
-    assert (manifests(root, DAY), data_files(root, "push", DAY)) == ([], [])
+    assert (LakeView(root).manifests(DAY), data_paths(root, "push", DAY)) == ([], [])
 
 
 def test_what_is_of_no_hour_is_committed_under_its_name(root: str) -> None:
@@ -151,7 +150,7 @@ def test_what_is_of_no_hour_is_committed_under_its_name(root: str) -> None:
     commit(root, new, None)
     assert read_manifest(root, new.hour) == new
     assert new.files[0].path.startswith(f"snapshots/rules/day=2026-11-20/commit={new.commit}/")
-    assert manifests(root, Period(0, AT + DAY_MS)) == []
+    assert LakeView(root).manifests(Period(0, AT + DAY_MS)) == []
 
 
 def _append(root: str, value: int) -> None:

@@ -12,10 +12,10 @@ import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
-from pipeline import files
-from pipeline.commits import CommitConflict, commit, manifest_path, manifests, read_manifest
-from pipeline.files import swap_text
-from pipeline.vacuum import vacuum
+from pipeline.compaction.vacuum import vacuum
+from pipeline.lake import files
+from pipeline.lake.commits import CommitConflict, LakeView, commit, manifest_path, read_manifest
+from pipeline.lake.files import swap_text
 from tests.pipeline.test_commits import DAY, HOUR, made, values
 
 BUCKET = "lake"
@@ -84,7 +84,7 @@ def s3(server: tuple[RecordedS3, str], monkeypatch: pytest.MonkeyPatch) -> Itera
 def test_what_is_committed_is_read_as_on_a_disk(s3: RecordedS3) -> None:
     new = made(ROOT, HOUR, 1, 2)
     commit(ROOT, new, None)
-    assert (manifests(ROOT, DAY), values(ROOT)) == ([new], [1, 2])
+    assert (LakeView(ROOT).manifests(DAY), values(ROOT)) == ([new], [1, 2])
     assert read_manifest(ROOT, "2026-01-01/00") is None
 
 

@@ -9,24 +9,15 @@ import pyarrow as pa
 import pytest
 
 from pipeline.columns import UNREADABLE
-from pipeline.commits import (
-    DataFile,
-    LakeView,
-    Manifest,
-    data_folder,
-    manifest_path,
-    read_manifest,
-    update,
-    write_parquet,
-)
-from pipeline.completeness import incomplete_hours
-from pipeline.due import CATCH_UP_DAYS, due_days
+from pipeline.compaction.completeness import incomplete_hours
 from pipeline.generator.plan import Plan
-from pipeline.lake import EventLake, differences_name
+from pipeline.lake.commits import LakeView, Manifest, data_folder, manifest_path, read_manifest, update
+from pipeline.lake.event_lake import EventLake, differences_name
+from pipeline.lake.parquet import DataFile, write_parquet
+from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
-from pipeline.report_files import report_name, write_page, write_tables
-from pipeline.snapshots import day_of, snapshot_name
-from pipeline.state import STATES
+from pipeline.reconciliation.due_days import CATCH_UP_DAYS, due_days
+from pipeline.report.report_files import report_name, write_page, write_tables
 
 AT = 1_790_000_000_000 // DAY_MS * DAY_MS
 PERIOD = Period(AT, AT + 2 * HOUR_MS)
@@ -196,7 +187,7 @@ def test_lines_of_days_before_that_nobody_has_compacted_or_can_read_may_say_what
 def test_what_a_snapshot_could_not_read_is_named_until_it_is_mended(lake: Path) -> None:
     old = hour_path(AT - 30 * DAY_MS)
     complete(lake, old)
-    for kind in STATES:
+    for kind in IN_FORCE:
         change(lake, snapshot_name(kind, day_of(AT - 2 * DAY_MS)), unread=(old,))
     assert reasons(lake) == {}
     change(lake, old, kinds={UNREADABLE: (DataFile("unreadable/none", 3, 0, ""),)})
@@ -209,7 +200,7 @@ def test_what_a_snapshot_could_not_read_is_named_until_it_is_mended(lake: Path) 
 
 
 def test_what_lies_before_the_last_snapshots_says_nothing_more_unless_it_came_late(lake: Path) -> None:
-    for kind in STATES:
+    for kind in IN_FORCE:
         update(str(lake), snapshot_name(kind, day_of(AT - 2 * DAY_MS)), lambda known: known)
     arrive(lake, hour_path(AT - 5 * DAY_MS))
     assert reasons(lake) == {}

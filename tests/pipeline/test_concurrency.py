@@ -11,16 +11,17 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import arguments, replay
+from pipeline import arguments
 from pipeline.cli import JOBS
-from pipeline.commits import CommitConflict, LakeView, Manifest, read_manifest, update
-from pipeline.compact import MOST_ROUNDS, Compacted, compact
+from pipeline.columns import EventKind
+from pipeline.compaction.compact import MOST_ROUNDS, Compacted, compact
 from pipeline.erase.run import erase
 from pipeline.generator.day import answers
 from pipeline.generator.plan import Plan
-from pipeline.lake import EventLake, Written
+from pipeline.lake.commits import CommitConflict, LakeView, Manifest, read_manifest, update
+from pipeline.lake.event_lake import EventLake, Written
 from pipeline.period import HOUR_MS, Period, hour_path, instant_text
-from pipeline.schemas import EventKind
+from pipeline.repair import replay
 from tests.pipeline.conftest import DAY, NOW, START, copied
 from tests.pipeline.small_lake import CLIENT, OTHER, TABLET, SmallLake, Way
 from tests.pipeline.test_lake import ARRIVED, EVENTS, arrive, lines_of

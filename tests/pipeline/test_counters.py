@@ -8,7 +8,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from pipeline.counters import KEPT_MS, records_by_hour
+from pipeline.compaction.counters import KEPT_MS, records_by_hour
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 
 if TYPE_CHECKING:

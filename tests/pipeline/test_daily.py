@@ -13,16 +13,15 @@ from infra.config import Platform
 from infra.spark_bundle import code_archive, packages_archive
 from pipeline import arguments
 from pipeline.cli import JOBS
-from pipeline.commits import manifest_path, read_manifest, update
-from pipeline.compact import compact
-from pipeline.due import DAILY, first_uncompacted
+from pipeline.compaction.compact import compact
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import Faults, Plan
-from pipeline.lake import EventLake, differences_name
+from pipeline.lake.commits import manifest_path, read_manifest, update
+from pipeline.lake.event_lake import EventLake, differences_name
+from pipeline.lake.snapshots import CLAIMS, IN_FORCE, day_of, snapshot_days, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
-from pipeline.report_files import write_page, write_tables
-from pipeline.snapshots import CLAIMS, day_of, snapshot_days, snapshot_name
-from pipeline.state import STATES
+from pipeline.reconciliation.due_days import DAILY, first_uncompacted
+from pipeline.report.report_files import write_page, write_tables
 from tests.pipeline.small_lake import SmallLake, Way, subscribed
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
@@ -58,7 +57,7 @@ def test_the_daily_run_finds_what_is_wrong_and_nothing_else_and_still_reports(la
     assert found.count() == answers(lake).count() > 0
     assert status == 1
     assert list(Path(lake.root).glob("reports/*/*/report.html"))
-    for name in (*STATES, CLAIMS):
+    for name in (*IN_FORCE, CLAIMS):
         assert snapshot_days(lake.root, name) == [day_of(START)]
 
 
@@ -120,7 +119,7 @@ def test_what_a_snapshot_has_read_is_not_looked_through_again(lake: EventLake) -
     small, before = SmallLake(lake.root), day_of(START - 10 * DAY_MS)
     small.stream(subscribed(at=before.start))
     small.stream(subscribed(at=before.end + HOUR_MS))
-    for kind in STATES:
+    for kind in IN_FORCE:
         update(lake.root, snapshot_name(kind, before), lambda known: replace(known, sealed_at=before.end))
     assert first_uncompacted(lake, START) == before.end + HOUR_MS
 

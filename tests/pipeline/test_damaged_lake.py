@@ -16,27 +16,26 @@ from pyarrow import parquet as pq
 from clarion.decisions import PushDecision
 from clarion.deliveries import DeliveryRecord, pack
 from pipeline.__main__ import main
-from pipeline.commits import (
+from pipeline.compaction.completeness import incomplete_hours
+from pipeline.compaction.vacuum import KEPT_MS, vacuum
+from pipeline.erase.run import erase
+from pipeline.explain.request import ExplainRequest, explain
+from pipeline.lake.commits import (
     DamagedManifest,
     LakeView,
     Manifest,
     commit,
-    data_files,
     data_folder,
     manifest_path,
     read_manifest,
     update,
-    write_parquet,
 )
-from pipeline.completeness import incomplete_hours
-from pipeline.due import is_judged
-from pipeline.erase.run import erase
-from pipeline.explain.request import ExplainRequest, explain
-from pipeline.lake import differences_name
-from pipeline.lookup import Lookup
+from pipeline.lake.event_lake import differences_name
+from pipeline.lake.lookup import Lookup
+from pipeline.lake.parquet import write_parquet
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
-from pipeline.vacuum import KEPT_MS, vacuum
-from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, SmallLake, Way, ruled, subscribed
+from pipeline.reconciliation.due_days import is_judged
+from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, SmallLake, Way, data_paths, ruled, subscribed
 
 HOUR = hour_path(START)
 PERIOD = Period(START, START + HOUR_MS)
@@ -93,7 +92,7 @@ def damaged(request: pytest.FixtureRequest, lake: SmallLake) -> SmallLake:
 ASKING: dict[str, Callable[[str], Any]] = {
     "the manifest": lambda root: read_manifest(root, HOUR),
     "a view": lambda root: LakeView(root).manifests(PERIOD),
-    "its files": lambda root: data_files(root, "push", PERIOD),
+    "its files": lambda root: data_paths(root, "push", PERIOD),
     "what is incomplete": lambda root: incomplete_hours(LakeView(root), PERIOD, START + DAY_MS),
     "an explanation": lambda root: explain(Lookup(root), ExplainRequest(WAY.receipt, PERIOD)),
     "an erasure": lambda root: erase(root, CLIENT, dry_run=False, report=lambda _: None),
@@ -131,14 +130,14 @@ def test_what_a_reconciliation_left_is_not_taken_for_none_if_it_is_damaged(lake:
 
 
 def test_a_data_file_that_is_no_parquet_ends_an_explanation(lake: SmallLake) -> None:
-    [path] = data_files(lake.root, "push", PERIOD)
+    [path] = data_paths(lake.root, "push", PERIOD)
     Path(path).write_bytes(b"PAR1 and nothing more")
     with pytest.raises(pa.ArrowInvalid):
         explain(Lookup(lake.root), ExplainRequest(WAY.envelope_id, PERIOD))
 
 
 def test_a_data_file_that_is_gone_ends_an_explanation(lake: SmallLake) -> None:
-    [path] = data_files(lake.root, "envelope", PERIOD)
+    [path] = data_paths(lake.root, "envelope", PERIOD)
     Path(path).unlink()
     with pytest.raises(FileNotFoundError):
         explain(Lookup(lake.root), ExplainRequest(WAY.receipt, PERIOD))
@@ -146,7 +145,7 @@ def test_a_data_file_that_is_gone_ends_an_explanation(lake: SmallLake) -> None:
 
 def test_an_erasure_names_a_file_that_it_cannot_read_and_removes_all_else(lake: SmallLake) -> None:
     """Its journal stays for the next run, which ends the same way until the file is gone or mended."""
-    [path] = data_files(lake.root, "push", PERIOD)
+    [path] = data_paths(lake.root, "push", PERIOD)
     Path(path).write_bytes(b"PAR1 and nothing more")
     erased = erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
     assert [each.partition(": ")[0] for each in erased.left] == [str(Path(path).relative_to(lake.root))]
@@ -177,7 +176,7 @@ def test_the_command_says_in_a_line_where_the_lake_is_damaged(
 def test_the_command_says_in_a_line_which_data_file_is_gone(
     lake: SmallLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    [path] = data_files(lake.root, "envelope", PERIOD)
+    [path] = data_paths(lake.root, "envelope", PERIOD)
     Path(path).unlink()
     assert main(["explain", WAY.envelope_id.hex(), "--lake", lake.root, "--to", instant_text(PERIOD.end)]) == 4
     [line] = capsys.readouterr().err.splitlines()

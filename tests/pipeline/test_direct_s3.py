@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipeline.commits import read_manifest
 from pipeline.erase.run import erase
 from pipeline.explain.request import ExplainRequest, explain
-from pipeline.lookup import Lookup
+from pipeline.lake.commits import read_manifest
+from pipeline.lake.lookup import Lookup
 from pipeline.period import DAY_MS, Period, hour_path
 from tests.pipeline.small_lake import CLIENT, PHONE, START, SmallLake, Way, ruled, subscribed
 from tests.pipeline.test_commits_s3 import ROOT, s3, server  # noqa: F401 - fixtures

@@ -8,8 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from clarion.limiter import LATENESS, Limit
-from pipeline.claims import CLAIM
-from pipeline.doubt import (
+from pipeline.in_force.limits import LimitHistory, LimitSpan
+from pipeline.period import DAY_MS, FOREVER, Period
+from pipeline.reconciliation.claims import CLAIM
+from pipeline.reconciliation.doubt import (
     SHARES,
     asked_fingerprints,
     claimed_fingerprints,
@@ -23,9 +25,6 @@ from pipeline.doubt import (
     shown_fingerprints,
     within,
 )
-from pipeline.limit_spans import LimitSpan
-from pipeline.limits import LimitHistory
-from pipeline.period import DAY_MS, FOREVER, Period
 
 START = 1_790_000_000_000
 PERIOD = Period(START, START + DAY_MS)

@@ -13,12 +13,14 @@ from botocore.exceptions import NoCredentialsError
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import ON_INTERRUPTION, cli
-from pipeline.commits import CommitConflict
-from pipeline.ending import reason
 from pipeline.jobs.replay import ReplaySettings
 from pipeline.jobs.retire import RetireSettings
 from pipeline.jobs.shared import BadSettings, settings_of
-from pipeline.lake import EventLake
+from pipeline.lake.commits import CommitConflict
+from pipeline.lake.event_lake import EventLake
+from pipeline.repair.replay import ReplayStopped
+from pipeline.repair.retire import RetireStopped
+from pipeline.spark.ending import reason
 
 INTERRUPTED_WITHIN_S = 60
 
@@ -71,6 +73,11 @@ def test_a_fault_of_ours_is_no_reason_and_keeps_its_trace(spark: SparkSession) -
 def test_each_of_several_reasons_is_given_once() -> None:
     group = ExceptionGroup("days", [OSError("gone"), CommitConflict("another"), OSError("gone"), NoCredentialsError()])
     assert reason(group) == "gone; another; Unable to locate credentials"
+
+
+@pytest.mark.parametrize("error", [ReplayStopped("SQS refused 1 of 10"), RetireStopped(["a", "b"])])
+def test_what_the_live_system_does_not_take_is_a_reason(error: Exception) -> None:
+    assert reason(error) == str(error)
 
 
 @pytest.mark.parametrize(

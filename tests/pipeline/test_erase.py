@@ -14,12 +14,13 @@ from pyarrow import parquet as pq
 from clarion.decisions import PushDecision
 from clarion.deliveries import DeliveryRecord, pack
 from pipeline.__main__ import main
-from pipeline.commits import CommitConflict, LakeView, Manifest, commit, new_commit, read_manifest, write_parquet
-from pipeline.completeness import incomplete_hours
+from pipeline.compaction.completeness import incomplete_hours
 from pipeline.erase.run import Erased, ErasureJournal, erase
 from pipeline.explain.request import ExplainRequest, explain
-from pipeline.files import listed
-from pipeline.lookup import Lookup
+from pipeline.lake.commits import CommitConflict, LakeView, Manifest, commit, new_commit, read_manifest
+from pipeline.lake.files import listed
+from pipeline.lake.lookup import Lookup
+from pipeline.lake.parquet import write_parquet
 from pipeline.period import DAY_MS, Period, hour_path, hour_start
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, subscribed
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.__main__ import main
-from pipeline.commits import manifest_path, manifests, read_manifest
 from pipeline.erase.run import Erased, ErasureJournal, erase
 from pipeline.erase.traces import Traces
-from pipeline.files import listed
+from pipeline.lake.commits import LakeView, manifest_path, read_manifest
+from pipeline.lake.files import listed
 from pipeline.period import DAY_MS, EVER, HOUR_MS, Period, hour_path, hour_start
-from pipeline.report_files import page_path, read_tables, report_name, write_page, write_tables
+from pipeline.report.report_files import page_path, read_tables, report_name, write_page, write_tables
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, subscribed
 from tests.pipeline.test_commits_s3 import BUCKET, ROOT, RecordedS3, s3, server  # noqa: F401 - fixtures
 
@@ -79,16 +79,16 @@ def test_a_client_is_removed_from_both_sides_of_midnight_and_of_a_month(tmp_path
     for way in ways:
         lake.commit(*way.delivered(), at=way.began)
     assert run(lake).removed == {"events": 8, "notification": 3, "push": 3, "rules": 1, "subscription": 1}
-    assert [(found.hour, sorted(found.kinds)) for found in manifests(lake.root, EVER) if found.lines] == [
+    assert [(found.hour, sorted(found.kinds)) for found in LakeView(lake.root).manifests(EVER) if found.lines] == [
         (hour_path(way.began), ["envelope", "notification", "observed", "push"]) for way in ways
     ]
-    assert all(found.lines in {0, 2} for found in manifests(lake.root, EVER))
+    assert all(found.lines in {0, 2} for found in LakeView(lake.root).manifests(EVER))
 
 
 def test_all_clients_can_be_removed_one_after_another(lake: SmallLake) -> None:
     both = [run(lake, client).removed for client in (CLIENT, OTHER)]
     assert both[0] == both[1] == {"events": 4, "notification": 1, "push": 1, "rules": 1, "subscription": 1}
-    left = [kind for found in manifests(lake.root, EVER) for kind, files in found.kinds.items() if files]
+    left = [kind for found in LakeView(lake.root).manifests(EVER) for kind, files in found.kinds.items() if files]
     assert left == ["observed", "envelope"]
 
 

@@ -16,14 +16,15 @@ from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecide
 from clarion.networks import XMTP, network
 from clarion.subscription_events import RuleRef, RulesChanged
 from pipeline.__main__ import main
-from pipeline.commits import DataFile, Manifest, commit, new_commit, update, write_parquet
 from pipeline.explain import request
 from pipeline.explain.explanation import Explanation
 from pipeline.explain.request import ExplainRequest, explain
 from pipeline.explain.trail import CLOCKS_MS
-from pipeline.lookup import Lookup
+from pipeline.lake.commits import Manifest, commit, new_commit, update
+from pipeline.lake.lookup import Lookup
+from pipeline.lake.parquet import DataFile, write_parquet
+from pipeline.lake.plans import run_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_runs, instant_text
-from pipeline.plans import run_name
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, statement, subscribed
 from tests.xmtp import Inbox
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.lookup import array_of
+from pipeline.lake.lookup import array_of
 from pipeline.period import DAY_MS, HOUR_MS, instant_text
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, subscribed
 

@@ -13,15 +13,15 @@ from clarion.events import LimitsLoaded
 from clarion.networks import STATEMENTS
 from pipeline import arguments
 from pipeline.cli import JOBS, main
-from pipeline.commits import LakeView, manifest_path, read_manifest, update
-from pipeline.compact import compact
-from pipeline.due import is_judged
-from pipeline.lake import EventLake
+from pipeline.columns import EventKind
+from pipeline.compaction.compact import compact
+from pipeline.lake.commits import LakeView, manifest_path, read_manifest, update
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.snapshots import CLAIMS, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
-from pipeline.reconcile import reconcile
-from pipeline.report_files import page_path
-from pipeline.schemas import EventKind
-from pipeline.snapshots import CLAIMS, snapshot_days
+from pipeline.reconciliation.due_days import is_judged
+from pipeline.reconciliation.reconcile import reconcile
+from pipeline.report.report_files import page_path
 from pipeline.terms import DEFAULT
 from tests.pipeline.conftest import copied
 from tests.pipeline.small_lake import SmallLake, Way, ruled, subscribed

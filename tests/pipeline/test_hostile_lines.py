@@ -10,14 +10,13 @@ import pytest
 from clarion.decisions import PushDecision
 from clarion.events import Event
 from pipeline.__main__ import main
-from pipeline.columns import UNREADABLE
-from pipeline.compact import compact
+from pipeline.columns import UNREADABLE, EventKind
+from pipeline.compaction.compact import compact
 from pipeline.explain.request import ExplainRequest, explain
-from pipeline.lake import EventLake
-from pipeline.lookup import Lookup
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.lookup import Lookup
+from pipeline.lake.raw import LINE_BYTES
 from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
-from pipeline.raw import LINE_BYTES
-from pipeline.schemas import EventKind
 from tests.pipeline.small_lake import PHONE, START, SmallLake, Way, ruled, subscribed
 
 WAY = Way(START)

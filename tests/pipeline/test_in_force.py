@@ -1,4 +1,4 @@
-"""Which rules and limits were in force for a few, by their events: as `pipeline.rules` says it of all at once."""
+"""Which rules and limits were in force for a few, by their events: as `in_force.rules` says it of all."""
 
 from itertools import permutations
 from typing import Any
@@ -13,7 +13,7 @@ from clarion.limiter import Limit
 from clarion.networks import SIMPLEX, STATEMENTS, XMTP, Rule
 from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
 from pipeline.explain.in_force import limits_at, rule_spans
-from pipeline.limit_spans import LimitSpan, default_span
+from pipeline.in_force.limits import LimitSpan, default_span
 from pipeline.period import FOREVER
 from tests.pipeline.small_lake import PHONE, TABLET, subscribed
 

@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 from clarion.networks import XMTP
 from pipeline import arguments
 from pipeline.cli import JOBS
-from pipeline.completeness import declare_complete
-from pipeline.judged import judged_by, tables_of
-from pipeline.lake import EventLake
-from pipeline.page import page
+from pipeline.columns import EventKind
+from pipeline.compaction.completeness import declare_complete
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS, Period, instant_text
-from pipeline.report_files import page_path
-from pipeline.schemas import EventKind
-from pipeline.summary import summarise
-from pipeline.terms import Terms
+from pipeline.report.page import page
+from pipeline.report.report_files import page_path
+from pipeline.report.summary import summarise
+from pipeline.terms import Terms, judged_by, tables_of
 from tests.pipeline import reports
 from tests.pipeline.reports import ABOUT
 from tests.pipeline.small_lake import write_rows

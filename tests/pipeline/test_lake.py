@@ -11,14 +11,14 @@ from clarion.channels import Channel
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision, SubscriptionStatus
 from clarion.events import EnvelopeDecided, EnvelopeObserved, Event, LimitsLoaded, NotificationDecided, PushTried
 from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
-from pipeline.columns import UNREADABLE
-from pipeline.compact import MOST_LONG, compact
-from pipeline.completeness import incomplete_hours
-from pipeline.files import filesystem
-from pipeline.lake import EventLake
+from pipeline.columns import UNREADABLE, EventKind
+from pipeline.compaction.compact import MOST_LONG, compact
+from pipeline.compaction.completeness import incomplete_hours
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.files import filesystem
+from pipeline.lake.raw import RAW
+from pipeline.lake.schemas import SCHEMAS
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
-from pipeline.raw import RAW
-from pipeline.schemas import SCHEMAS, EventKind
 
 AT = 1_790_000_000_000
 NETWORK = "statements"

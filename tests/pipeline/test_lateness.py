@@ -10,19 +10,19 @@ from pyspark.sql import functions as F
 from clarion.claims import LONGEST
 from clarion.networks import STATEMENTS
 from pipeline import arguments
-from pipeline.claims import CLAIM, write_claims
 from pipeline.cli import JOBS
-from pipeline.commits import read_manifest
-from pipeline.compact import compact
+from pipeline.columns import EventKind
+from pipeline.compaction.compact import compact
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import Faults, Plan
 from pipeline.generator.traffic import AGES, EARLIER
-from pipeline.lake import EventLake, differences_name
-from pipeline.late import changed_days
+from pipeline.lake.commits import read_manifest
+from pipeline.lake.event_lake import EventLake, differences_name
+from pipeline.lake.snapshots import CLAIMS, day_of, read_snapshot, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
-from pipeline.report_files import write_page, write_tables
-from pipeline.schemas import EventKind
-from pipeline.snapshots import CLAIMS, day_of, read_snapshot, snapshot_days
+from pipeline.reconciliation.claims import CLAIM, write_claims
+from pipeline.reconciliation.due_days import changed_days
+from pipeline.report.report_files import write_page, write_tables
 from tests.pipeline.conftest import copied
 from tests.pipeline.small_lake import SmallLake, Way, write_rows
 

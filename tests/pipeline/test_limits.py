@@ -11,22 +11,24 @@ import sr25519
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+import pipeline
 from clarion.limiter import SUBSCRIPTION_CAP, Limit
 from clarion.networks import STATEMENTS, network
 from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
-from pipeline import arguments, replay
+from pipeline import arguments
 from pipeline.cli import JOBS
-from pipeline.completeness import declare_complete
+from pipeline.columns import EventKind
+from pipeline.compaction.completeness import declare_complete
 from pipeline.generator.day import generate
 from pipeline.generator.plan import Plan
-from pipeline.lake import EventLake
-from pipeline.limit_spans import LimitSpan
-from pipeline.limits import LimitHistory, limit_history
+from pipeline.in_force.limits import LimitHistory, LimitSpan
+from pipeline.in_force.states import limit_history
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, arrivals, instant_text
-from pipeline.reconcile import reconcile, with_caps
-from pipeline.schemas import EventKind
+from pipeline.reconciliation.caps import with_caps
+from pipeline.reconciliation.reconcile import reconcile
 from pipeline.terms import Terms
 from tests.pipeline.small_lake import LakeRow, write_rows
 
@@ -142,7 +144,7 @@ def test_each_is_judged_by_the_cap_of_its_time_or_nearly(spark: SparkSession, at
 
 
 def test_no_module_but_the_generator_knows_the_statements() -> None:
-    folder = Path(replay.__file__).parent
+    folder = Path(pipeline.__file__).parent
     knowing = {
         str(path.relative_to(folder))
         for path in folder.rglob("*.py")

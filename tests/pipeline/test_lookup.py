@@ -7,7 +7,7 @@ import pytest
 
 from clarion.events import EnvelopeDecided, EnvelopeObserved, PushTried
 from pipeline.explain.request import ExplainRequest, explain
-from pipeline.lookup import Lookup
+from pipeline.lake.lookup import Lookup
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from tests.pipeline.small_lake import PHONE, START, SmallLake, Way
 

@@ -8,12 +8,12 @@ from pyspark.sql import SparkSession
 
 from clarion.decisions import NotificationDecision
 from clarion.events import Event
-from pipeline.compact import compact
+from pipeline.compaction.compact import compact
 from pipeline.explain.request import ExplainRequest, explain
-from pipeline.lake import EventLake
-from pipeline.lookup import Lookup
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.lookup import Lookup
 from pipeline.period import DAY_MS, HOUR_MS, Period
-from pipeline.reconcile import reconcile
+from pipeline.reconciliation.reconcile import reconcile
 from pipeline.terms import DEFAULT
 from tests.pipeline.small_lake import SmallLake, Way, ruled, statement, subscribed
 

@@ -6,9 +6,8 @@ from pyspark.sql import SparkSession
 from bench.pipeline import Reconciled, line
 from bench.pipeline_pair import comparisons, limit_of, worker_mib
 from clarion.networks import STATEMENTS
-from pipeline.limit_spans import default_span
-from pipeline.limits import LimitHistory
-from pipeline.verdicts import contradictions
+from pipeline.in_force.limits import LimitHistory, default_span
+from pipeline.reconciliation.verdicts import contradictions
 
 
 def test_a_pair_with_ten_thousand_attempts_is_judged_whole(spark: SparkSession) -> None:

@@ -9,24 +9,15 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from clarion.events import PushTried
-from pipeline.columns import UNREADABLE
-from pipeline.commits import (
-    DataFile,
-    Manifest,
-    commit,
-    data_files,
-    data_folder,
-    manifests,
-    read_manifest,
-    write_parquet,
-)
-from pipeline.compact import compact
-from pipeline.lake import EventLake, Written
-from pipeline.lookup import Lookup
-from pipeline.merge import MOST, SMALL_BYTES, crowded, merge_small_files
+from pipeline.columns import UNREADABLE, EventKind
+from pipeline.compaction.compact import compact
+from pipeline.compaction.merge import MOST, SMALL_BYTES, crowded, merge_small_files
+from pipeline.lake.commits import LakeView, Manifest, commit, data_folder, read_manifest
+from pipeline.lake.event_lake import EventLake, Written
+from pipeline.lake.lookup import Lookup
+from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
-from pipeline.schemas import EventKind
-from tests.pipeline.small_lake import START, SmallLake, Way
+from tests.pipeline.small_lake import START, SmallLake, Way, data_paths
 
 pytestmark = pytest.mark.usefixtures("adaptive")
 
@@ -90,7 +81,7 @@ def test_what_was_merged_is_not_merged_again(lake: EventLake) -> None:
 def test_a_reader_that_began_before_reads_the_files_that_it_met(lake: EventLake) -> None:
     reader = EventLake(lake.spark, lake.root)
     rows = reader.read(EventKind.PUSH, PERIOD)
-    met = data_files(lake.root, "push", PERIOD)
+    met = data_paths(lake.root, "push", PERIOD)
     merge_small_files(lake, PERIOD)
     assert rows.count() == len(PUSHES)
     assert all(Path(path).exists() for path in met)
@@ -131,7 +122,7 @@ def test_unreadable_lines_are_merged_as_text(spark: SparkSession, tmp_path: Path
     files = tuple(written(root, text) for text in texts)
     commit(root, Manifest(HOUR, "one", kinds={UNREADABLE: files}), None)
     merge_small_files(EventLake(spark, root), PERIOD)
-    [hour] = manifests(root, PERIOD)
+    [hour] = LakeView(root).manifests(PERIOD)
     [file] = hour.kinds[UNREADABLE]
     assert sorted(parquet.read_table(Path(root) / file.path, partitioning=None)["value"].to_pylist()) == sorted(texts)
 

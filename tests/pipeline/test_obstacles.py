@@ -28,7 +28,7 @@ from pipeline.explain.obstacles import (
     window_after,
     within_limits,
 )
-from pipeline.limit_spans import LimitSpan
+from pipeline.in_force.limits import LimitSpan
 from pipeline.period import FOREVER
 from tests.pipeline.small_lake import CLIENT, PHONE, START, Way, subscribed
 from tests.xmtp import Inbox

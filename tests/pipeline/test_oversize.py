@@ -15,13 +15,13 @@ from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from clarion.storage import OVERSIZE_PREFIX
-from pipeline import replay
-from pipeline.lake import EventLake
+from pipeline.columns import EventKind
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS, Period
-from pipeline.reconcile import reconcile
-from pipeline.schemas import EventKind
+from pipeline.reconciliation.reconcile import reconcile
+from pipeline.reconciliation.verify import fetched
+from pipeline.repair import replay
 from pipeline.terms import Terms
-from pipeline.verify import fetched
 from tests.pipeline.small_lake import write_rows
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from clarion.channels import CHANNELS
 from clarion.networks.xmtp.topics import group_topic
 from pipeline import arguments
-from pipeline.charts import ChartSeries, bars, lines, number
 from pipeline.findings import REPAIRABLE
-from pipeline.page import page
 from pipeline.period import DAY_MS, Period, instant_text
-from pipeline.sections import COLOURS, sender_name
-from pipeline.summary import percent, summarise
+from pipeline.report.charts import ChartSeries, bars, lines, number
+from pipeline.report.page import page
+from pipeline.report.sections import COLOURS, sender_name
+from pipeline.report.summary import percent, summarise
 from tests.pipeline import reports
 from tests.pipeline.reports import ABOUT, MadeUp, earlier
 

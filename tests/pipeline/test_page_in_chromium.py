@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from pipeline.page import page
+from pipeline.report.page import page
 from tests.local.chromium import headless
 from tests.pipeline import reports
 from tests.pipeline.report_page import HEIGHT, ReportPage

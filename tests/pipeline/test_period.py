@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.about import About
 from pipeline.arguments import parse
 from pipeline.explain.trail import days_back
-from pipeline.layout import full_hours
+from pipeline.lake.snapshots import day_of, snapshot_name
 from pipeline.period import DAY_MS, EVER, HOUR_MS, Period, hour_path, hour_runs, hour_start, instant_text
-from pipeline.snapshots import day_of, snapshot_name
+from pipeline.report.about import About
+from pipeline.report.layout import full_hours
 
 INSTANTS = st.integers(1_500_000_000_000, 2_500_000_000_000)
 PERIODS = st.builds(lambda start, length: Period(start, start + length), INSTANTS, st.integers(1, 5 * DAY_MS))

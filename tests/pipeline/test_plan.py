@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-from pipeline.compare import kept
 from pipeline.generator.plan import Plan
-from pipeline.lake import EventLake
-from pipeline.reconcile import reconcile
+from pipeline.lake.event_lake import EventLake
+from pipeline.reconciliation.reconcile import reconcile
+from pipeline.spark.frames import checkpoint
 from pipeline.terms import Terms
 from tests.pipeline.conftest import NOW
 
@@ -36,11 +36,11 @@ def shape(day: EventLake, plan: Plan) -> Counter[str]:
 
     def counted(rows: DataFrame) -> DataFrame:
         shape.update(nodes(rows._jdf.queryExecution().executedPlan(), seen))
-        return kept(rows)
+        return checkpoint(rows)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("compare", "reconcile"):
-            patch.setattr(f"pipeline.{module}.kept", counted)
+        for module in ("reconciliation.compare", "reconciliation.reconcile", "spark.frames"):
+            patch.setattr(f"pipeline.{module}.checkpoint", counted)
         findings = reconcile(day, plan.period, NOW, Terms())
     shape.update(nodes(findings.differences._jdf.queryExecution().executedPlan(), seen))
     return shape

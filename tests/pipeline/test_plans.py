@@ -6,12 +6,13 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from pipeline.commits import CommitConflict, Manifest, commit, new_commit, write_parquet
-from pipeline.files import write_text
-from pipeline.lookup import Lookup
+from pipeline.lake.commits import CommitConflict, Manifest, commit, new_commit
+from pipeline.lake.files import write_text
+from pipeline.lake.lookup import Lookup
+from pipeline.lake.parquet import write_parquet
+from pipeline.lake.plans import CHECKPOINTS, LEASE_MS, RunLease, next_run, run_name, run_of, runs_since
 from pipeline.period import DAY_MS
-from pipeline.plans import CHECKPOINTS, LEASE_MS, RunLease, next_run, run_name, run_of, runs_since
-from pipeline.replay import unfinished
+from pipeline.repair.replay import unfinished
 from tests.pipeline.small_lake import START
 
 PERSON = UUID(int=1)

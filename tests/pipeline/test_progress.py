@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from pipeline.progress import at_work, progress
+from pipeline.spark.progress import at_work, progress
 
 
 def _wait_for(batches: Iterable[pa.RecordBatch], place: Path) -> Iterator[pa.RecordBatch]:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.lake.raw import LINE_BYTES, LINES, arrival_hour, arrived_files, is_cut, line_batches, lines_of
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_start
-from pipeline.raw import LINE_BYTES, LINES, arrival_hour, arrived_files, is_cut, line_batches, lines_of
 
 HOUR = "2026-11-30/23"
 START = hour_start(HOUR)
@@ -174,9 +174,9 @@ READ_A_BOMB = """
 import resource, sys
 import pyarrow as pa
 from clarion.events import PushTried
-from pipeline.lookup import Lookup
+from pipeline.lake.lookup import Lookup
 from pipeline.period import EVER
-from pipeline.raw import line_batches
+from pipeline.lake.raw import line_batches
 root, path = sys.argv[1:]
 def most(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 before = most()

@@ -9,14 +9,14 @@ from clarion.events import EnvelopeObserved
 from clarion.limiter import Limit
 from clarion.networks import STATEMENTS, XMTP
 from pipeline.cli import JOBS, main
+from pipeline.columns import EventKind
 from pipeline.findings import Difference
 from pipeline.generator.day import answers
-from pipeline.lake import EventLake
-from pipeline.limit_spans import LimitSpan
-from pipeline.limits import LimitHistory
+from pipeline.in_force.limits import LimitHistory, LimitSpan
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period
-from pipeline.reconcile import Findings, reconcile, with_caps
-from pipeline.schemas import EventKind
+from pipeline.reconciliation.caps import with_caps
+from pipeline.reconciliation.reconcile import Findings, reconcile
 from pipeline.terms import Terms
 from tests.pipeline.small_lake import SmallLake, Way, ruled, subscribed
 

@@ -10,13 +10,14 @@ from pyspark.sql import functions as F
 
 from clarion.messages import RemainderMessage, read_match_message
 from clarion.networks import STATEMENTS, XMTP
-from pipeline import arguments, replay
+from pipeline import arguments
 from pipeline.generator.plan import Plan
 from pipeline.jobs.replay import chosen
-from pipeline.lake import EventLake
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.plans import run_name
+from pipeline.lake.schemas import DIFFERENCE, PLAN
 from pipeline.period import Period
-from pipeline.plans import run_name
-from pipeline.schemas import DIFFERENCE, PLAN
+from pipeline.repair import replay
 from tests.pipeline.conftest import NOW
 from tests.pipeline.small_lake import CLIENT, START, SmallLake, Way
 

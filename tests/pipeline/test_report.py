@@ -5,13 +5,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from clarion.decisions import Purpose
-from pipeline.decided import decided_once
-from pipeline.funnel import notifications
+from pipeline.columns import EventKind
 from pipeline.generator.plan import Plan
-from pipeline.lake import EventLake
+from pipeline.lake.dedup import decided_once
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.schemas import SCHEMAS
 from pipeline.period import DAY_MS, HOUR_MS, Period
-from pipeline.report import EXAMPLES, by_hour, latency, report
-from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.report.funnel import notifications
+from pipeline.report.report import EXAMPLES, by_hour, latency, report
 
 HOUR = Period(10 * HOUR_MS, 11 * HOUR_MS)
 NOON = HOUR.start + 60_000

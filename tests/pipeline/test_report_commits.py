@@ -7,10 +7,18 @@ from threading import Barrier
 import pyarrow as pa
 import pytest
 
-from pipeline.commits import Manifest, read_manifest
-from pipeline.files import read_text, write_text
-from pipeline.report_files import REPORTS, is_written, page_path, read_tables, report_name, write_page, write_tables
-from pipeline.vacuum import KEPT_MS, vacuum
+from pipeline.compaction.vacuum import KEPT_MS, vacuum
+from pipeline.lake.commits import Manifest, read_manifest
+from pipeline.lake.files import read_text, write_text
+from pipeline.report.report_files import (
+    REPORTS,
+    is_written,
+    page_path,
+    read_tables,
+    report_name,
+    write_page,
+    write_tables,
+)
 from tests.pipeline.test_commits import HOUR
 from tests.pipeline.test_commits_s3 import BUCKET, ROOT, RecordedS3, s3, server  # noqa: F401 - fixtures
 from tests.pipeline.test_report_files import TODAY

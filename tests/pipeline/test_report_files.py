@@ -6,13 +6,12 @@ import pyarrow as pa
 import pytest
 
 from clarion.limiter import Limit
-from pipeline import environment
-from pipeline.commits import LakeView, Manifest, commit
-from pipeline.files import write_text
-from pipeline.limit_spans import LimitSpan
-from pipeline.limits import LimitHistory
+from pipeline.in_force.limits import LimitHistory, LimitSpan
+from pipeline.lake.commits import LakeView, Manifest, commit
+from pipeline.lake.files import write_text
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, hour_path
-from pipeline.report_files import earlier, read_tables, report_name, write_tables
+from pipeline.report import inputs
+from pipeline.report.report_files import earlier, read_tables, report_name, write_tables
 
 START = 1_795_132_800_000
 TODAY = Period(START, START + DAY_MS)
@@ -56,7 +55,7 @@ def test_an_hour_that_is_missing_or_not_over_cannot_be_judged(lake: str) -> None
     before, first, second, third = (hour_path(START + place * HOUR_MS) for place in range(-1, 3))
     commit(lake, Manifest(first, "a", sealed_at=START + 2 * HOUR_MS, counted=0), None)
     commit(lake, Manifest(second, "b", counted=0), None)
-    table = environment.hours(LakeView(lake), Period(START, START + 2 * HOUR_MS), START + DAY_MS, provisional=False)
+    table = inputs.hours(LakeView(lake), Period(START, START + 2 * HOUR_MS), START + DAY_MS, provisional=False)
     assert table.to_pylist() == [
         {"hour": before, "lines": None, "sealed_at": None, "problem": "nothing has arrived"},
         {"hour": first, "lines": 0, "sealed_at": START + 2 * HOUR_MS, "problem": None},
@@ -67,8 +66,8 @@ def test_an_hour_that_is_missing_or_not_over_cannot_be_judged(lake: str) -> None
 
 def test_the_newest_hour_is_that_of_the_last_commit_if_it_is_not_old(lake: str) -> None:
     commit(lake, Manifest(hour_path(START), "a"), None)
-    assert environment.newest(LakeView(lake), START + DAY_MS) == hour_path(START)
-    assert environment.newest(LakeView(lake), START + 3 * DAY_MS) is None
+    assert inputs.newest(LakeView(lake), START + DAY_MS) == hour_path(START)
+    assert inputs.newest(LakeView(lake), START + 3 * DAY_MS) is None
 
 
 def test_limits_are_those_that_were_in_force_in_the_period() -> None:
@@ -78,7 +77,7 @@ def test_limits_are_those_that_were_in_force_in_the_period() -> None:
         LimitSpan(START, noon, Limit(30, 60_000, 120_000), cap),
         LimitSpan(noon, FOREVER, None, cap),
     ]
-    rows = environment.limits(LimitHistory({"statements": spans}), TODAY).to_pylist()
+    rows = inputs.limits(LimitHistory({"statements": spans}), TODAY).to_pylist()
     assert rows == [
         {"network": "statements", "since": START, "pair": "30 in 60 s, then none for 120 s", "cap": "300 in 60 s"},
         {"network": "statements", "since": noon, "pair": "none", "cap": "300 in 60 s"},

@@ -15,12 +15,12 @@ from clarion.networks import SIMPLEX, STATEMENTS, XMTP, ZULIP
 from clarion.subscriptions import Registration, move, register
 from clarion.tables import MODELS, Subscription, Token, bind
 from pipeline.arguments import parse
-from pipeline.completeness import declare_complete
+from pipeline.columns import EventKind
+from pipeline.compaction.completeness import declare_complete
 from pipeline.jobs.retire import run
-from pipeline.lake import EventLake
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
-from pipeline.retire import RetireAfter, RetireStopped, retire, useless
-from pipeline.schemas import EventKind
+from pipeline.repair.retire import RetireAfter, RetireStopped, retire, useless
 from tests.events import SETTINGS, event_log
 from tests.pipeline.small_lake import write_rows
 

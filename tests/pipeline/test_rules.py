@@ -15,9 +15,12 @@ from clarion.networks import SIMPLEX, STATEMENTS
 from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.rules import CALL, key_of
 from clarion.networks.statements.signature import sign
+from pipeline.columns import EventKind
+from pipeline.in_force.rules import in_force, rule_changes
+from pipeline.lake.dedup import latest_subscriptions
+from pipeline.lake.schemas import SCHEMAS
 from pipeline.period import FOREVER
-from pipeline.rules import answer_batches, asked, expected, in_force, latest_subscriptions, rule_changes, with_answers
-from pipeline.schemas import SCHEMAS, EventKind
+from pipeline.reconciliation.wanted import answer_batches, asked, expected, with_answers
 from tests import toy
 
 SENDER, CLIENT = b"a" * 32, b"c" * 32

@@ -8,18 +8,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from clarion.events import LimitsLoaded
 from clarion.networks import STATEMENTS
-from pipeline.commits import DataFile, LakeView, Manifest, add_files, commit, new_commit
+from pipeline.columns import EventKind
 from pipeline.generator.plan import Plan
-from pipeline.lake import EventLake
+from pipeline.lake.commits import LakeView, Manifest, commit, new_commit
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.parquet import DataFile
+from pipeline.lake.snapshots import CLAIMS, IN_FORCE, day_of, snapshot_name
 from pipeline.period import EVER, HOUR_MS, Period, hour_path
-from pipeline.reconcile import LINE_BYTES, reconcile, size_of
-from pipeline.schemas import EventKind
-from pipeline.session import FEW_BYTES, WITH_FEW, fits_few, fitted
-from pipeline.snapshots import CLAIMS, day_of, snapshot_name
-from pipeline.state import STATES
+from pipeline.reconciliation.reconcile import LINE_BYTES, reconcile, size_of
+from pipeline.spark.session import FEW_BYTES, WITH_FEW, fits_few, fitted
 from pipeline.terms import Terms
 from tests.pipeline.conftest import ADAPTIVE, NOW, START
-from tests.pipeline.small_lake import SmallLake
+from tests.pipeline.small_lake import SmallLake, add_files
 
 SAME = ("receipt", "subscription_id", "difference", "evidence")
 JOBS = 24
@@ -58,7 +58,7 @@ def test_the_size_of_a_reconciliation_is_that_of_all_kinds_it_reads(day: EventLa
         (kind, file) for found in day.view.manifests(EVER) for kind in EventKind for file in found.kinds.get(kind, ())
     ]
     assert size_of(day.view, plan.period, NOW, Terms()) == sum(
-        file.bytes if kind in STATES else max(file.bytes, LINE_BYTES * file.lines) for kind, file in files
+        file.bytes if kind in IN_FORCE else max(file.bytes, LINE_BYTES * file.lines) for kind, file in files
     )
 
 

@@ -12,29 +12,19 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.columns import UNREADABLE
-from pipeline.commits import (
-    DataFile,
-    add_files,
-    data_folder,
-    manifest_path,
-    new_commit,
-    read_manifest,
-    update,
-    write_parquet,
-)
-from pipeline.compact import read_again
-from pipeline.known import MARGIN_MS, known, write_snapshots
-from pipeline.lake import EventLake
-from pipeline.limits import limit_history
+from pipeline.columns import UNREADABLE, EventKind
+from pipeline.compaction.compact import read_again
+from pipeline.in_force.rules import in_force, rule_changes
+from pipeline.in_force.states import MARGIN_MS, STATES, known, last_rules, limit_history, write_snapshots
+from pipeline.lake.commits import data_folder, manifest_path, new_commit, read_manifest, update
+from pipeline.lake.dedup import latest_subscriptions
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.parquet import DataFile, write_parquet
+from pipeline.lake.snapshot_rows import write_day
+from pipeline.lake.snapshots import day_of, prune, read_snapshot, snapshot_days, snapshot_name
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, SNAPSHOT_DAYS, Period, hour_path
-from pipeline.rules import in_force, latest_subscriptions, rule_changes
-from pipeline.schemas import EventKind
-from pipeline.snapshot_rows import write_day
-from pipeline.snapshots import day_of, prune, read_snapshot, snapshot_days, snapshot_name
-from pipeline.state import STATES, last_rules
 from tests.pipeline.conftest import copied
-from tests.pipeline.small_lake import PHONE, LakeRow, ruled, write_rows
+from tests.pipeline.small_lake import PHONE, LakeRow, add_files, ruled, write_rows
 
 KEEP_DAYS = 20
 HALF_DAY = 12 * HOUR_MS

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from pipeline.columns import COLUMNS, EventKind
 from pipeline.generator.plan import Plan
-from pipeline.lake import EventLake
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS, Period, instant_text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lake.md").read_text()

@@ -18,10 +18,9 @@ from pyspark.sql.types import (
 
 from clarion.limiter import Limit
 from pipeline.findings import Difference
-from pipeline.limit_spans import LimitSpan
-from pipeline.limits import LimitHistory
+from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.period import FOREVER
-from pipeline.verdicts import COMPARISON, contradictions
+from pipeline.reconciliation.verdicts import COMPARISON, contradictions
 
 HOUR = 3_600_000
 CHANGED = 10 * HOUR

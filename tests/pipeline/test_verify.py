@@ -11,11 +11,12 @@ from clarion.networks import STATEMENTS
 from clarion.networks.statements.codec import Proof, ProofKind, Statement
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
-from pipeline.commits import Manifest, commit, data_folder, write_parquet
-from pipeline.lake import EventLake
+from pipeline.columns import EventKind
+from pipeline.lake.commits import Manifest, commit, data_folder
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.parquet import write_parquet
 from pipeline.period import HOUR_MS, Period, hour_path
-from pipeline.schemas import EventKind
-from pipeline.verify import Facts, facts, verified
+from pipeline.reconciliation.verify import Facts, facts, verified
 from tests import toy
 from tests.pipeline.small_lake import write_rows
 

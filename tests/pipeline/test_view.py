@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import environment
-from pipeline.commits import (
+from pipeline.compaction.completeness import incomplete_hours
+from pipeline.lake.commits import (
     CommitConflict,
     LakeView,
     Manifest,
-    add_files,
     commit,
     manifest_path,
     merged,
     read_manifest,
     update,
 )
-from pipeline.completeness import incomplete_hours
-from pipeline.due import due_days
-from pipeline.lake import differences_name
+from pipeline.lake.event_lake import differences_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
-from pipeline.report_files import write_page, write_tables
+from pipeline.reconciliation.due_days import due_days
+from pipeline.report import inputs
+from pipeline.report.report_files import write_page, write_tables
+from tests.pipeline.small_lake import add_files
 from tests.pipeline.test_commits import AT, HOUR, made, values
 from tests.pipeline.test_commits_s3 import BUCKET, MANIFEST, ROOT, RecordedS3, s3, server  # noqa: F401 - fixtures
 
@@ -52,9 +52,9 @@ def test_completeness_report_and_reads_ask_for_each_manifest_once(s3: RecordedS3
     s3.requests.clear()
     view = LakeView(ROOT)
     assert incomplete_hours(view, PERIOD, NOW) == []
-    rows = environment.hours(view, PERIOD, NOW, provisional=False).to_pylist()
+    rows = inputs.hours(view, PERIOD, NOW, provisional=False).to_pylist()
     assert [row["problem"] for row in rows] == [None] * 4
-    assert environment.newest(view, NOW) == HOURS[-1]
+    assert inputs.newest(view, NOW) == HOURS[-1]
     assert [found.hour for found in view.manifests(PERIOD)] == HOURS[1:3]
     assert manifests_read(s3) == {f"/{BUCKET}/{manifest_path(hour)}": 1 for hour in HOURS}
 
@@ -120,7 +120,7 @@ def test_an_empty_hour_is_a_manifest_without_lines(tmp_path: Path) -> None:
     view = LakeView(root)
     assert incomplete_hours(view, PERIOD, NOW) == []
     assert [(found.lines, found.files) for found in view.manifests(PERIOD)] == [(0, ()), (0, ())]
-    rows = environment.hours(view, PERIOD, NOW, provisional=False).to_pylist()
+    rows = inputs.hours(view, PERIOD, NOW, provisional=False).to_pylist()
     assert [(row["lines"], row["problem"]) for row in rows] == [(0, None)] * 4
 
 

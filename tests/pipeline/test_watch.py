@@ -14,15 +14,14 @@ from pyspark.sql import functions as F
 from clarion.decisions import NotificationDecision, PushDecision
 from clarion.events import Event
 from clarion.metrics import NAMESPACE, Metric
-from pipeline.claims import write_claims
-from pipeline.commits import Manifest, read_manifest
-from pipeline.lake import EventLake
+from pipeline.lake.commits import Manifest, read_manifest
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.schemas import DIFFERENCE
+from pipeline.lake.snapshots import day_of
 from pipeline.period import DAY_MS, HOUR_MS, Period
-from pipeline.reconcile import reconcile
-from pipeline.schemas import DIFFERENCE
-from pipeline.snapshots import day_of
-from pipeline.terms import Terms
-from pipeline.watch import (
+from pipeline.reconciliation.claims import write_claims
+from pipeline.reconciliation.reconcile import reconcile
+from pipeline.repair.watch import (
     AHEAD_MS,
     CLAIMS_BACK_MS,
     LATE_MS,
@@ -39,6 +38,7 @@ from pipeline.watch import (
     record,
     uncompacted,
 )
+from pipeline.terms import Terms
 from tests.pipeline.small_lake import START, SmallLake, Way, ruled, subscribed
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from pipeline.lake import EventLake
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import EVER
+from pipeline.repair.watch import CHECKPOINT, FoundLosses, Watch, losses_name
 from pipeline.terms import Terms
-from pipeline.watch import CHECKPOINT, FoundLosses, Watch, losses_name
 from tests.pipeline.small_lake import START, SmallLake, Way
 
 

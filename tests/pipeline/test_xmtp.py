@@ -14,14 +14,14 @@ from clarion.networks.xmtp.rules import key_of
 from clarion.subscription_events import RuleRef
 from pipeline import arguments
 from pipeline.cli import JOBS
-from pipeline.completeness import declare_complete
-from pipeline.lake import EventLake
+from pipeline.columns import EventKind
+from pipeline.compaction.completeness import declare_complete
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS, Period, arrivals, instant_text
-from pipeline.reconcile import Findings, reconcile
-from pipeline.report import report
-from pipeline.schemas import EventKind
+from pipeline.reconciliation.reconcile import Findings, reconcile
+from pipeline.reconciliation.verify import Facts, facts
+from pipeline.report.report import report
 from pipeline.terms import Terms
-from pipeline.verify import Facts, facts
 from tests.pipeline.conftest import copied
 from tests.pipeline.small_lake import write_rows
 from tests.xmtp import TOPIC, Inbox

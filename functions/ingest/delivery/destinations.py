@@ -6,7 +6,6 @@ All block while they talk to AWS, and return what was not taken.
 import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from clarion import sqs
 from clarion.event_log import EventWriter
@@ -28,11 +27,10 @@ class EnvelopeQueue:
         self._url = queue_url
         self._s3 = s3
         self._bucket = oversize_bucket
-        self._stored: WeakSet[Outgoing] = WeakSet()
 
-    def store_oversize(self, batch: Sequence[Outgoing]) -> list[Outgoing]:
-        """Put into S3, once, what is too large for a message; return what isn't there, which is not to be sent."""
-        return [one for one in batch if one.oversize and one not in self._stored and not self._store(one)]
+    def store(self, batch: Sequence[Outgoing]) -> list[Outgoing]:
+        """Put into S3 what is oversize, before it is sent."""
+        return [one for one in batch if not self._store(one)]
 
     def send(self, batch: Sequence[Outgoing]) -> list[Outgoing]:
         return _send(self._client, self._url, batch)
@@ -43,7 +41,6 @@ class EnvelopeQueue:
         except AWS_ERRORS as error:
             log.warning("envelope not stored", extra={"receipt": str(outgoing.receipt), "error": describe(error)})
             return False
-        self._stored.add(outgoing)
         return True
 
 

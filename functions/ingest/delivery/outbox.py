@@ -1,11 +1,14 @@
 """What is on its way: held until those it goes to have taken it, and bounded in bytes.
 
-    intake ──▶ outbox to the queue ──SQS has it──▶ outbox to the lake ──Firehose has it──▶ handled, see `forwarded`
-                                                                   └──SQS has it, late──▶ likewise
+    intake ─┬──────────────────────────────────────▶ outbox to the queue ──SQS has it──▶ outbox to the lake
+            └─ oversize ──▶ outbox to S3 ──S3 has it──▲
 
-Each has a budget of its own. While Firehose takes nothing, the queue of late events does: the second fills only if SQS
-fails, too. And what only the queue of envelopes has when a task crashes is not handled, so another one sends it again,
-and the lake gets it then.
+    outbox to the lake ──Firehose has it, or SQS, late──▶ handled, see `forwarded`
+
+Each has a budget of its own. What is oversize waits for S3 by itself and delays nothing else, until it takes the share
+of its source: nothing may be lost, so that source is read no further. While Firehose takes nothing, the queue of late
+events does: the last outbox fills only if SQS fails, too. And what only the queue of envelopes has when a task crashes
+is not handled, so another one sends it again, and the lake gets it then.
 
     source 1 ──▶ entry entry entry ─┐
     source 2 ──▶ entry ─────────────┴─ one of each in turn ──▶ batch
@@ -108,7 +111,7 @@ class Outbox[E: Entry]:
         *,
         to: str,
         budget: Budget,
-        next_budget: Budget | None = None,
+        beside: Sequence[Budget] = (),
         most: int,
         linger: float,
         patience: Callable[[E], float] = lambda _: 0.0,
@@ -117,11 +120,11 @@ class Outbox[E: Entry]:
         """`most` entries share a batch, which waits `linger` seconds for company: AWS bills by the batch.
 
         It waits longer if each of its entries has `patience` for so many seconds. `to` names who takes them, `taken` is
-        called with each entry that was, and `next_budget` is that of where it goes then.
+        called with each entry that was, and `beside` are the budgets of where entries come from and of where they go then.
         """
         self.to = to
         self._budget = budget
-        self._next_budget = next_budget or budget
+        self._budgets = (budget, *beside)
         self._most = most
         self._linger = linger
         self._patience = patience
@@ -164,14 +167,14 @@ class Outbox[E: Entry]:
         return self._budget[source].crowded
 
     def is_full(self, source: int) -> bool:
-        """Whether the source's share is taken, here or where its entries go next."""
-        return self._budget[source].full or self._next_budget[source].full
+        """Whether the source's share is taken, here or where its entries come from or go to."""
+        return any(budget[source].full for budget in self._budgets)
 
     async def wait_for_space(self, source: int) -> None:
         """Wait while `is_full`."""
         while self.is_full(source):
-            await self._budget[source].free()
-            await self._next_budget[source].free()
+            for budget in self._budgets:
+                await budget[source].free()
 
     async def take(self) -> list[E]:
         """Wait until it holds entries, then take as many as one batch may hold, until `done`."""

@@ -1,19 +1,26 @@
 """All that is on its way, and what follows when it was taken."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from clarion.metrics import Metric
 from clarion.networks import network
 from ingest.counts import Counts
 from ingest.delivery.destinations import CommandQueues, EnvelopeQueue, LakeStream
-from ingest.delivery.outbox import Budget, Outbox, send_forever
+from ingest.delivery.outbox import Budget, Entry, Outbox, send_forever
 from ingest.delivery.outgoing import Outgoing, OutgoingCommand
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 QUEUE_IN_FLIGHT = 8
 """Batches on their way to SQS at once."""
+OVERSIZE_IN_FLIGHT = 4
+"""Envelopes on their way to S3 at once, each by itself."""
+OVERSIZE_SHARE = 2
+"""Of the space for what the queue has not taken: so much there is for what S3 has not, of which one takes a megabyte."""
 _QUEUE_BATCH = 10
 _QUEUE_LINGER_SECONDS = 0.02
 _PATIENCE_SECONDS = 0.05
@@ -23,8 +30,9 @@ _LAKE_BATCH = 5_000
 _COMMANDS_IN_FLIGHT = 1
 COMMANDS_SHARE = 0.25
 """Of the space for what the queue has not taken: so much more there is for each network's commands."""
-COMMANDS_DRAIN_SECONDS = 3.0
-"""So long a task that ends waits for its commands to be taken: until it hands over, nobody takes in envelopes."""
+BRIEF_DRAIN_SECONDS = 3.0
+"""So long a task that ends waits for its commands to be taken, and for what is oversize to be stored: until it hands
+over, nobody takes in envelopes."""
 
 
 def _patience(outgoing: Outgoing) -> float:
@@ -39,10 +47,32 @@ class Listener(Protocol):
         """The lake has it."""
 
 
-class Outboxes:
-    """The outboxes to the queue, to the lake, and to each network's queue of commands.
+class EnvelopeOutbox(Outbox[Outgoing]):
+    """To the queue of envelopes. What is oversize goes to the outbox `oversize` first."""
 
-    `len` and `oldest` are of all that is here. A network's queue of commands delays nothing but that network's commands.
+    def __init__(self, oversize: Outbox[Outgoing], **named: Any) -> None:
+        super().__init__(**named)
+        self._oversize = oversize
+
+    def add(self, entry: Outgoing) -> None:
+        if entry.oversize:
+            self._oversize.add(entry)
+        else:
+            self.add_stored(entry)
+
+    def add_stored(self, entry: Outgoing) -> None:
+        """Add what S3 has, if that is where it belongs."""
+        super().add(entry)
+
+    def holds(self, receipt: "UUID") -> bool:
+        return super().holds(receipt) or self._oversize.holds(receipt)
+
+
+class Outboxes:
+    """The outboxes to the queue, to S3, to the lake, and to each network's queue of commands.
+
+    `len` and `oldest` are of all that is here. A network's queue of commands delays nothing but that network's commands,
+    and S3 nothing but what is oversize.
     """
 
     def __init__(  # noqa: PLR0913 - each by name
@@ -57,13 +87,16 @@ class Outboxes:
         lake_linger: float,
         counts: Counts,
     ) -> None:
-        """`capacity` are the bytes of what the queue has not taken, and of what the lake has not; `sources` divide them."""
+        """`capacity` are the bytes of what the queue has not taken, and of what the lake has not; `sources` divide them.
+
+        S3 and commands have theirs beside it, see `OVERSIZE_SHARE` and `COMMANDS_SHARE`.
+        """
         self._queue = queue
         self._lake = lake
         self._commands = commands
         self._counts = counts
         self._listener: Listener | None = None
-        lake_budget = Budget(capacity, sources)
+        lake_budget, oversize_budget = Budget(capacity, sources), Budget(capacity * OVERSIZE_SHARE, sources)
         self.unrecorded = Outbox[Outgoing](
             to="lake",
             budget=lake_budget,
@@ -71,10 +104,12 @@ class Outboxes:
             linger=lake_linger,
             taken=self._recorded,
         )
-        self.envelopes = Outbox[Outgoing](
+        self.oversize = Outbox[Outgoing](to="S3", budget=oversize_budget, most=1, linger=0.0, taken=self._stored)
+        self.envelopes = EnvelopeOutbox(
+            self.oversize,
             to="queue",
             budget=Budget(capacity, sources),
-            next_budget=lake_budget,
+            beside=(oversize_budget, lake_budget),
             most=_QUEUE_BATCH,
             linger=_QUEUE_LINGER_SECONDS,
             patience=_patience,
@@ -99,7 +134,7 @@ class Outboxes:
 
     @property
     def unsent(self) -> int:
-        return len(self.envelopes) + sum(map(len, self.commands.values()))
+        return len(self.oversize) + len(self.envelopes) + sum(map(len, self.commands.values()))
 
     @property
     def oldest(self) -> int | None:
@@ -110,11 +145,13 @@ class Outboxes:
     @property
     def oldest_envelope(self) -> int | None:
         """As `oldest`, without the commands."""
-        return min(filter(None, (self.unrecorded.oldest, self.envelopes.oldest)), default=None)
+        outboxes = (self.oversize, self.envelopes, self.unrecorded)
+        return min(filter(None, (outbox.oldest for outbox in outboxes)), default=None)
 
     async def send_forever(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(send_forever(self.envelopes, self._send, QUEUE_IN_FLIGHT))
+            tasks.create_task(send_forever(self.oversize, self._queue.store, OVERSIZE_IN_FLIGHT))
+            tasks.create_task(send_forever(self.envelopes, self._queue.send, QUEUE_IN_FLIGHT))
             tasks.create_task(send_forever(self.unrecorded, self._lake.put, LAKE_IN_FLIGHT))
             for outbox in self.commands.values():
                 tasks.create_task(send_forever(outbox, self._commands.send, _COMMANDS_IN_FLIGHT))
@@ -122,21 +159,20 @@ class Outboxes:
     async def drain(self) -> None:
         """Send what is here, and record in the lake what was sent.
 
-        Commands are sent meanwhile, and are waited for no longer than `COMMANDS_DRAIN_SECONDS`.
+        Commands are sent meanwhile; they, and S3, are waited for no longer than `BRIEF_DRAIN_SECONDS`.
         """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._drain_envelopes())
             for outbox in self.commands.values():
-                tasks.create_task(_drain_commands(outbox))
+                tasks.create_task(_drain_briefly(outbox))
 
     async def _drain_envelopes(self) -> None:
+        await _drain_briefly(self.oversize)
         await self.envelopes.drain()
         await self.unrecorded.drain()
 
-    def _send(self, batch: Sequence[Outgoing]) -> list[Outgoing]:
-        unstored = self._queue.store_oversize(batch)
-        sendable = [outgoing for outgoing in batch if outgoing not in unstored]
-        return unstored + self._queue.send(sendable) if sendable else unstored
+    def _stored(self, outgoing: Outgoing) -> None:
+        self.envelopes.add_stored(outgoing)
 
     def _sent(self, outgoing: Outgoing) -> None:
         if outgoing.look_id:
@@ -152,7 +188,7 @@ class Outboxes:
             self._listener.recorded(outgoing)
 
 
-async def _drain_commands(outbox: Outbox[OutgoingCommand]) -> None:
+async def _drain_briefly[E: Entry](outbox: Outbox[E]) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout(COMMANDS_DRAIN_SECONDS):
+        async with asyncio.timeout(BRIEF_DRAIN_SECONDS):
             await outbox.drain()

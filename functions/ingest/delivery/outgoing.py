@@ -26,7 +26,7 @@ NAME_BYTES = 40
 """One of them, in the message's JSON."""
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
     """An envelope to be sent; `observed_at` is in UNIX milliseconds.
 

@@ -40,7 +40,7 @@ IN_TIME = Config(connect_timeout=1, read_timeout=ANSWER_SECONDS, retries={"mode"
 """A service that hangs is given up after 8 s. By default the SDK waits for minutes, longer than a function runs: what it
 has done by then is done again."""
 FIREHOSE_IN_TIME = IN_TIME.merge(Config(retries={"total_max_attempts": 1}))
-"""Gives up after 3 s and does not retry: what Firehose refuses goes to the queue of late events, or stays in it.
+"""Gives up after 3 s and does not retry: what Firehose refuses goes to the queue of late events.
 
 A request that times out may have been taken, so lines may be in the lake twice.
 """
@@ -51,13 +51,16 @@ CONFLICT = "TransactionConflictException"
 CONFLICT_ATTEMPTS = 6
 _SIGNATURE = "clarion-v4"
 _EVERYWHERE = "aws-global"
+_VARIANTS = ("use_fips_endpoint", "use_dualstack_endpoint")
+"""Settings by which services have other endpoints, of which `ModelLoader` knows nothing."""
 _SUFFIXES: Mapping[str, Callable[[bytes], bytes]] = {".json": bytes, ".json.gz": gzip.decompress}
 
 
 def prepare(session: Session) -> None:
     """Before its first client. Those of `JSON_SERVICES` sign by `PostAuth`."""
     AUTH_TYPE_MAPS[_SIGNATURE] = PostAuth
-    session.register_component("data_loader", ModelLoader())
+    if not any(map(session.get_config_variable, _VARIANTS)):
+        session.register_component("data_loader", ModelLoader())
     if EnvProvider.ACCESS_KEY in os.environ:
         # As in a function. Else the SDK makes ready to ask metadata services, each by a client of its own.
         session.register_component("credential_provider", CredentialResolver([EnvProvider()]))
@@ -81,8 +84,8 @@ def sqs(session: Session, pool: int = POOL) -> "SQSClient":
     return cast("SQSClient", _client(session, "sqs", IN_TIME, pool))
 
 
-def firehose(session: Session, pool: int = POOL) -> "FirehoseClient":
-    return cast("FirehoseClient", _client(session, "firehose", FIREHOSE_IN_TIME, pool))
+def firehose(session: Session, pool: int = POOL, in_time: Config = FIREHOSE_IN_TIME) -> "FirehoseClient":
+    return cast("FirehoseClient", _client(session, "firehose", in_time, pool))
 
 
 def secrets(session: Session, pool: int = POOL) -> "SecretsManagerClient":

@@ -8,7 +8,7 @@
 
 Pushes travel by SQS as well, so an event is lost only where no push would be sent either. A worker that Firehose has
 failed goes straight to the queue for a while: an outage costs it one request in each `PAUSE_SECONDS`, after the
-pushes of an invocation have been sent.
+pushes of an invocation have been sent. A connection that was closed while it was idle is no such failure.
 
 Firehose bills each record as at least 5 KB, so the lines of one invocation travel packed, in one call. A record that is
 refused becomes one message.
@@ -21,6 +21,8 @@ from itertools import batched
 from random import uniform
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import ConnectionClosedError
+
 from clarion import sqs
 from clarion.batching import by_size
 from clarion.events import Event
@@ -30,6 +32,7 @@ from clarion.sqs import SqsMessage
 
 if TYPE_CHECKING:
     from mypy_boto3_firehose import FirehoseClient
+    from mypy_boto3_firehose.type_defs import PutRecordBatchOutputTypeDef, RecordTypeDef
     from mypy_boto3_sqs import SQSClient
 
 RECORD_BYTES = 900_000
@@ -40,6 +43,8 @@ https://docs.aws.amazon.com/firehose/latest/dev/limits.html
 RECORDS_PER_CALL = 4
 PAUSE_SECONDS = 60.0
 """So long on average, lest all workers ask a Firehose that hangs at the same time."""
+CLOSED_SECONDS = 0.5
+"""By then a request has met that its connection was closed before."""
 
 log = logging.getLogger(__name__)
 
@@ -50,18 +55,30 @@ type Pack = list[bytes]
 class EventStream:
     """Firehose, a call at a time; see `calls`."""
 
-    def __init__(self, firehose: "FirehoseClient", name: str) -> None:
+    def __init__(self, firehose: "FirehoseClient", name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._firehose = firehose
         self._name = name
+        self._clock = clock
 
     def put(self, packs: Sequence[Pack]) -> list[Pack]:
-        """Return what Firehose did not take, after the SDK's own retries. Raise what the SDK raises."""
-        entries = [{"Data": b"".join(pack)} for pack in packs]
-        answer = self._firehose.put_record_batch(DeliveryStreamName=self._name, Records=entries)  # type: ignore[arg-type] # the stub's TypedDict
+        """Return what Firehose did not take. Raise what the SDK raises."""
+        entries: list[RecordTypeDef] = [{"Data": b"".join(pack)} for pack in packs]
+        answer = self._ask(entries)
         if not answer["FailedPutCount"]:
             return []
-        outcomes = zip(packs, answer["RequestResponses"], strict=True)
-        return [pack for pack, outcome in outcomes if "ErrorCode" in outcome]
+        codes = [outcome.get("ErrorCode") for outcome in answer["RequestResponses"]]
+        log.warning("events are late: %s from PutRecordBatch", ", ".join(sorted({code for code in codes if code})))
+        return [pack for pack, code in zip(packs, codes, strict=True) if code]
+
+    def _ask(self, entries: "Sequence[RecordTypeDef]") -> "PutRecordBatchOutputTypeDef":
+        """Once more at once if the connection proves to be closed, as one is that was idle while Lambda held the function."""
+        asked_at = self._clock()
+        try:
+            return self._firehose.put_record_batch(DeliveryStreamName=self._name, Records=entries)
+        except ConnectionClosedError:
+            if self._clock() - asked_at > CLOSED_SECONDS:
+                raise
+        return self._firehose.put_record_batch(DeliveryStreamName=self._name, Records=entries)
 
 
 class EventWriter:
@@ -74,7 +91,7 @@ class EventWriter:
         settings: EventSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._stream = EventStream(firehose, settings.events_stream)
+        self._stream = EventStream(firehose, settings.events_stream, clock)
         self._queues = queues
         self._late_queue_url = settings.late_events_queue_url
         self._clock = clock

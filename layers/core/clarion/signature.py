@@ -15,6 +15,7 @@ JSON_SERVICES = ("dynamodb", "firehose", "sqs")
 """All of their requests are a POST to `/`."""
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _END = "aws4_request"
+_PORTS = {"http": 80, "https": 443}
 
 
 class PostAuth(SigV4Auth):
@@ -69,11 +70,21 @@ def _canonical(request: AWSRequest) -> tuple[str, str]:
     """The names of the signed headers, and the canonical request."""
     headers = {name.lower(): " ".join(value.split()) for name, value in request.headers.items()}
     signed = {name: value for name, value in headers.items() if name not in SIGNED_HEADERS_BLACKLIST}
-    signed["host"] = urlsplit(str(request.url)).netloc
+    signed["host"] = _host(str(request.url))
     lines = "".join(f"{name}:{signed[name]}\n" for name in sorted(signed))
     names = ";".join(sorted(signed))
     body = sha256(request.data).hexdigest()  # type: ignore[arg-type] # bytes, as `_is_plain_post` has seen
     return names, f"POST\n/\n\n{lines}\n{names}\n{body}"
+
+
+@lru_cache(maxsize=16)
+def _host(url: str) -> str:
+    """The header `Host` as it is sent: in lower case, without a port that the scheme implies."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if ":" in host:
+        host = f"[{host}]"
+    return host if parts.port in {None, _PORTS.get(parts.scheme)} else f"{host}:{parts.port}"
 
 
 @lru_cache(maxsize=len(JSON_SERVICES))

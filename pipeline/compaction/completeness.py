@@ -1,0 +1,143 @@
+"""Whether the lake has all of a period: no comparison finds what is not there, so this comes before any judgement."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+from pipeline.columns import UNREADABLE
+from pipeline.lake.commits import LakeView, Manifest, update
+from pipeline.lake.files import listed
+from pipeline.lake.parquet import DataFile
+from pipeline.lake.raw import arrived_files
+from pipeline.lake.snapshots import GRACE_MS, IN_FORCE, LATE_FILES_MS, last_before, read_snapshot, snapshot_end
+from pipeline.period import HOUR_MS, Period, arrivals, hour_start
+
+SEALED_AFTER_MS = 15 * 60_000
+"""After its end an hour has all its files, unless they are late: Firehose holds records for less, by `lake_buffer_s`."""
+EXAMPLE = ", such as "
+"""What follows in a reason is a file of that hour."""
+
+
+class IncompleteHour(NamedTuple):
+    """An hour of arrival that can't be judged, and why."""
+
+    hour: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.hour}: {self.reason}"
+
+
+def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: bool = False) -> list[IncompleteHour]:
+    """Those among the hours in which something of the period arrives: the one before to the one after, up to `now`.
+
+    Of the hours before them, those that hold lines which neither a commit nor a snapshot has: rules may be among them,
+    without which what was rightly queued seems to be unexpected.
+
+    If `provisional`, an hour that is not over yet is judged by what has arrived. Who judges by the same `view` meets
+    what was found complete.
+    """
+    arrival = arrivals(period, min(period.end + HOUR_MS, max(now, period.start + 1)))
+    found = {each.hour: each for each in view.manifests(arrival)}
+    arrived, sizes = arrived_files(view.root, arrival), _sizes(view.root, found.values())
+    bases = [_last_snapshot(view.root, kind, period.start) for kind in IN_FORCE]
+    carried = {hour for base in bases if base for hour in base.unread}
+    known_until = min(snapshot_end(base) if base else 0 for base in bases)
+    incomplete = unread_before(view, Period(known_until, arrival.start), carried)
+    for hour in arrival.hours():
+        under_way = provisional and not is_over(hour, now)
+        reasons = _reasons(found.get(hour), set(arrived.get(hour, ())), sizes, under_way=under_way)
+        incomplete += [IncompleteHour(hour, reason) for reason in islice(reasons, 1)]
+    return incomplete
+
+
+def _last_snapshot(root: str, kind: str, start: int) -> Manifest | None:
+    """That by which a period from `start` on is judged."""
+    day = last_before(root, kind, start - GRACE_MS)
+    return read_snapshot(root, kind, day) if day else None
+
+
+def unread_before(view: LakeView, before: Period, carried: Iterable[str]) -> list[IncompleteHour]:
+    """Those that hold lines which nobody has read: of the hours since a snapshot, and of those `carried` by it.
+
+    What came late to the hours of a snapshot is not in it, either.
+    """
+    looked_at = Period(max(0, before.start - LATE_FILES_MS), before.end)
+    earlier = [Period(hour_start(hour), hour_start(hour) + HOUR_MS) for hour in carried]
+    incomplete = set[IncompleteHour]()
+    for period in (looked_at, *earlier):
+        if period.start < period.end:
+            incomplete.update(_unread(view, period))
+    return sorted(incomplete)
+
+
+def _unread(view: LakeView, period: Period) -> Iterator[IncompleteHour]:
+    found = {each.hour: each for each in view.manifests(period)}
+    arrived = arrived_files(view.root, period)
+    for hour in {*found, *arrived}:
+        manifest = found.get(hour, Manifest(hour, ""))
+        if new := set(arrived.get(hour, ())) - {each.path for each in manifest.raw}:
+            yield IncompleteHour(hour, f"files are not compacted, and may say what was in force{EXAMPLE}{min(new)}")
+        elif unreadable := _unreadable(manifest):
+            yield IncompleteHour(hour, f"{unreadable} lines can't be read, and may say what was in force")
+
+
+def _unreadable(manifest: Manifest) -> int:
+    return sum(each.lines for each in manifest.kinds.get(UNREADABLE, ()))
+
+
+def is_over(hour: str, now: int) -> bool:
+    """Whether all files of an hour should be there."""
+    return now >= hour_start(hour) + HOUR_MS + SEALED_AFTER_MS
+
+
+def _reasons(
+    manifest: Manifest | None, arrived: set[str], sizes: Mapping[str, int], *, under_way: bool
+) -> Iterator[str]:
+    """Why an hour can't be judged, if it can't."""
+    if manifest:
+        yield from _changed(manifest, arrived, sizes)
+        if unreadable := _unreadable(manifest):
+            yield f"{unreadable} lines can't be read"
+        if not under_way:
+            yield from _unfinished(manifest)
+    elif arrived:
+        yield f"files have arrived, and none is compacted{EXAMPLE}{min(arrived)}"
+    elif not under_way:
+        yield "nothing has arrived"
+
+
+def _changed(manifest: Manifest, arrived: set[str], sizes: Mapping[str, int]) -> Iterator[str]:
+    named = {each.path for each in manifest.raw}
+    if new := arrived - named:
+        yield f"{len(new)} files have arrived since it was compacted, or are damaged{EXAMPLE}{min(new)}"
+    if gone := named - arrived:
+        yield f"{len(gone)} of the {len(named)} files that it was made of are gone"
+    if damaged := list(_damaged(manifest.files, sizes)):
+        yield f"{len(damaged)} data files are gone or not as they were written{EXAMPLE}{damaged[0]}"
+
+
+def _unfinished(manifest: Manifest) -> Iterator[str]:
+    if not manifest.lines and manifest.counted is None:
+        yield "nothing has arrived, and nobody has counted what came"
+    if manifest.lines < (manifest.counted or 0):
+        yield f"{manifest.lines} lines have arrived, of {manifest.counted} records at least"
+    if manifest.sealed_at is None:
+        yield "it was not over when it was compacted"
+
+
+def _damaged(files: Iterable[DataFile], sizes: Mapping[str, int]) -> Iterator[str]:
+    return (each.path for each in files if sizes.get(each.path) != each.bytes)
+
+
+def _sizes(root: str, found: Iterable[Manifest]) -> dict[str, int]:
+    """The sizes of all files in the folders that the manifests name files of, by path."""
+    days = {each.path.partition("/hour=")[0] for manifest in found for each in manifest.files}
+    return {path: info.size for day in sorted(days) for path, info in listed(root, day).items()}
+
+
+def declare_complete(root: str, hours: Iterable[str], now: int) -> None:
+    """Say that what counts of these hours is all there is."""
+    for hour in hours:
+        update(root, hour, lambda known: replace(known, sealed_at=now, counted=known.lines))

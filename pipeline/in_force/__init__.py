@@ -1,0 +1,1 @@
+"""Which rules, subscriptions and limits were in force, and when."""

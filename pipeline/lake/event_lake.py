@@ -1,0 +1,211 @@
+"""How Spark reads and writes the lake. docs/lake.md describes it for people, `pipeline.lake.schemas` its rows.
+
+    events/day=2026-11-20/hour=16/…gz    what Firehose wrote, by the hour of its arrival: JSON lines of every kind
+    <kind>/day=2026-11-20/hour=16/…      the same hour's lines of one kind as Parquet, made by `compact`
+    snapshots/<name>/day=2026-11-20/…    what is in force, and claims, by day: see `pipeline.lake.snapshots`
+    unreadable/day=…/hour=…/…            lines that are of no kind and version known here, or have a value that none can have
+    differences/from=…/to=…/…            what `reconcile` has found
+    replays/…                            what `replay` has sent to the live system again
+
+Of all but `events`, the files that count are those that a manifest names: see `pipeline.lake.commits`.
+
+A line may be there twice and may arrive late. So readers ask for the hours from which they want rows up to now,
+filter on the row's own time, and keep one row of each key.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from itertools import chain, groupby
+from operator import itemgetter
+
+import pyarrow as pa
+from pyarrow import compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from pipeline.columns import UNREADABLE, EventKind, file_name
+from pipeline.lake.commits import LakeView, Manifest, data_folder, new_commit, read_manifest, update
+from pipeline.lake.files import joined
+from pipeline.lake.parquet import WRITTEN, DataFile, write_parquet
+from pipeline.lake.plans import REPLAYS, runs_since
+from pipeline.lake.schemas import DIFFERENCE, PLAN, SCHEMAS, in_spark
+from pipeline.lake.small_tables import write_tables
+from pipeline.period import EVER, Period
+
+PARTITIONS = ("day", "hour")
+DIFFERENCES = "differences"
+
+type Written = dict[str, tuple[DataFile, ...]]
+"""Data files by their hours, or by the names of what is of no hour."""
+
+_UNREADABLE = StructType([StructField("value", StringType())])
+_DATED = [StructField(name, StringType()) for name in PARTITIONS]
+HOME = "home"
+"""The column of the hour or name that a row is written for."""
+_WRITTEN = pa.schema([(HOME, pa.string()), *WRITTEN])
+
+
+@dataclass(frozen=True)
+class EventLake:
+    """A lake at `root`: a path, or a URI that Spark can read.
+
+    `oversize` is where envelopes lie that were too large for a message: what their `location` is below of.
+    """
+
+    spark: SparkSession
+    root: str
+    oversize: str | None = None
+
+    @cached_property
+    def view(self) -> LakeView:
+        """What counts, as all who read this lake meet it until it is refreshed."""
+        return LakeView(self.root)
+
+    def path(self, name: str) -> str:
+        return joined(self.root, name)
+
+    def read(self, kind: EventKind, arrived: Period = EVER) -> DataFrame:
+        """The rows of a kind by hour of arrival, in its schema; duplicates included."""
+        return self.read_files(kind, SCHEMAS[kind], self.data_files(kind, arrived))
+
+    def files(self, kind: EventKind, arrived: Period) -> DataFrame:
+        """`path` of each file of a kind, by hour of arrival: for tasks that read them themselves."""
+        return paths_frame(self.spark, [self.path(each.path) for each in self.data_files(kind, arrived)])
+
+    def data_files(self, kind: str, arrived: Period) -> list[DataFile]:
+        return self.view.files(kind, arrived)
+
+    def plans(self, since: int) -> DataFrame:
+        """What `replay` has planned since then to send again, in `PLAN`."""
+        return self.read_files(REPLAYS, PLAN, [file for run in runs_since(self.root, since) for file in run.files])
+
+    def differences(self, period: Period) -> DataFrame | None:
+        """What `reconcile` has found for exactly this period; None if it has not been asked."""
+        found = read_manifest(self.root, differences_name(period))
+        return self.read_commit(found, DIFFERENCE) if found else None
+
+    def read_named(self, name: str, schema: StructType, kind: str | None = None) -> DataFrame:
+        """The rows that were committed under a name, of one kind if it has several; none if there was no such commit."""
+        return self.read_commit(read_manifest(self.root, name) or Manifest(name, ""), schema, kind)
+
+    def read_commit(self, found: Manifest, schema: StructType, kind: str | None = None) -> DataFrame:
+        """The rows of a commit of a name, of one kind if it has several."""
+        return self.read_files(found.hour, schema, found.kinds.get(kind or found.hour, ()))
+
+    def write(self, kind: EventKind, rows: DataFrame) -> None:
+        """Replace this kind in the hours of arrival that `rows` (the kind's schema, `day` and `hour`) has anything of."""
+        written = self.write_files(kind, rows.select(hour_column(), *in_schema(kind)))
+        for hour, files in written.items():
+            update(self.root, hour, partial(_with_kind, kind=kind, files=files))
+        self.view.refresh()
+
+    def write_named(
+        self,
+        name: str,
+        rows: DataFrame,
+        sealed_at: int | None = None,
+        tables: Mapping[str, pa.Table] | None = None,
+        seen: Mapping[str, int | None] | None = None,
+    ) -> None:
+        """Commit `rows` under a name, and small `tables` with them, in the place of what was there.
+
+        `seen` are the hours that they were made of: see `Manifest`.
+        """
+        kinds = {name: self.write_files(name, named(name, rows)).get(name, ())}
+        kinds |= write_tables(self.root, name, tables or {})
+        update(
+            self.root,
+            name,
+            lambda known: replace(known, sealed_at=sealed_at, kinds={**known.kinds, **kinds}, seen=seen or {}),
+        )
+
+    def write_files(self, kind: str, rows: DataFrame) -> Written:
+        """Write `rows` by their `home`, an hour or a name; nothing counts until it is committed.
+
+        The files have the size that adaptive execution aims at, instead of one for each task and hour. Tasks write
+        them, each under its final name: so no output committer of Spark's has anything to rename, and what a task wrote
+        that failed is named by no manifest.
+        """
+        renamed = rows.toDF(*map(file_name, rows.columns))
+        together = renamed.hint("rebalance", HOME).sortWithinPartitions(HOME)
+        write = partial(_write_batches, root=self.root, kind=kind, commit=new_commit())
+        by_home: dict[str, list[DataFile]] = defaultdict(list)
+        for home, *file in together.mapInArrow(write, in_spark(_WRITTEN)).collect():
+            by_home[home].append(DataFile(*file))
+        return {home: tuple(files) for home, files in by_home.items()}
+
+    def read_unreadable(self, files: Sequence[DataFile]) -> DataFrame:
+        """`value`, the text of each line, by its `home`."""
+        rows = self.read_files(UNREADABLE, StructType([*_UNREADABLE.fields, *_DATED]), files)
+        return rows.select(hour_column(), "value")
+
+    def write_again(self, kind: str, files: Sequence[DataFile]) -> Written:
+        """Write the rows of some files of a kind anew, by their hours: in as few files as `write_files` makes."""
+        schema = _UNREADABLE if kind == UNREADABLE else SCHEMAS[EventKind(kind)]
+        rows = self.read_files(kind, StructType([*schema.fields, *_DATED]), files)
+        return self.write_files(kind, rows.select(hour_column(), *schema.names))
+
+    def read_files(self, folder: str, schema: StructType, files: Sequence[DataFile]) -> DataFrame:
+        if not files:
+            # With the limit the optimizer knows that it is empty, and leaves out what would be joined with it.
+            return self.spark.createDataFrame([], schema).limit(0)
+        as_written = StructType([StructField(file_name(each.name), each.dataType) for each in schema])
+        reader = self.spark.read.schema(as_written).option("basePath", self.path(folder))
+        rows = reader.parquet(*(self.path(each.path) for each in files))
+        return rows.select(*as_written.names).toDF(*schema.names)
+
+
+def differences_name(period: Period) -> str:
+    return f"{DIFFERENCES}/from={period.start}/to={period.end}"
+
+
+def named(name: str, rows: DataFrame) -> DataFrame:
+    """`rows` for `write_files`, all under one name."""
+    return rows.select(F.lit(name).alias(HOME), *rows.columns)
+
+
+def in_schema(kind: EventKind) -> list[Column]:
+    """The columns of a kind, by its schema."""
+    return [F.col(each.name).cast(each.dataType) for each in SCHEMAS[kind].fields]
+
+
+def hour_column() -> Column:
+    """The hour of arrival, of rows with `day` and `hour`."""
+    return F.concat_ws("/", *PARTITIONS).alias(HOME)
+
+
+def hour_columns(instant: Column) -> tuple[Column, Column]:
+    """`day` and `hour` for UNIX milliseconds."""
+    time = F.timestamp_millis(instant)
+    return F.date_format(time, "yyyy-MM-dd").alias("day"), F.date_format(time, "HH").alias("hour")
+
+
+def paths_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """`path` of each file, which Spark packs into tasks by their sizes and does not open."""
+    if not paths:
+        return spark.createDataFrame([], "path string")
+    return spark.read.format("binaryFile").load(list(paths)).select("path")
+
+
+def _with_kind(manifest: Manifest, kind: str, files: tuple[DataFile, ...]) -> Manifest:
+    return replace(manifest, kinds={**manifest.kinds, kind: files})
+
+
+def _write_batches(batches: Iterable[pa.RecordBatch], root: str, kind: str, commit: str) -> Iterator[pa.RecordBatch]:
+    """Each home's rows, which come together, into a file of its own."""
+    slices = chain.from_iterable(map(_by_home, batches))
+    for home, rows in groupby(slices, itemgetter(0)):
+        file = write_parquet(root, data_folder(kind, home, commit), map(itemgetter(1), rows))
+        yield pa.RecordBatch.from_pylist([{HOME: home, **asdict(file)}], _WRITTEN)
+
+
+def _by_home(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    runs = pc.run_end_encode(batch.column(HOME))
+    rows = batch.drop_columns([HOME])
+    start = 0
+    for home, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        yield home, rows.slice(start, end - start)
+        start = end

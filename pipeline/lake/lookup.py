@@ -1,0 +1,312 @@
+"""Find events in the lake without Spark: in the committed Parquet, and among the stream's lines that no commit has yet.
+
+    committed hours    one column of each file, then whole rows of the files in which something was found
+    pending files      each line that holds the text of what is looked for
+
+So what is looked for costs one narrow column of the hours asked for; Parquet's statistics spare row groups beyond it.
+"""
+
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+from pyarrow import compute as pc
+from pyarrow import fs
+from pyarrow import parquet as pq
+from pydantic import ValidationError
+
+from clarion.events import EnvelopeObserved, Event
+from clarion.networks import NETWORKS, Malformed, network
+from clarion.subscription_events import RulesChanged
+from pipeline.columns import FILE_NAMES, NOTIFICATION_KEY, UNREADABLE
+from pipeline.lake.commits import LakeView
+from pipeline.lake.files import filesystem, folders, is_shown
+from pipeline.lake.plans import runs_since
+from pipeline.lake.raw import DAMAGES, RAW, arrived_files, bounded, is_cut_to_nothing, lines_of, unpacks_too_far
+from pipeline.period import DAY_MS, Period, hour_runs, hour_start
+
+READERS = 16
+FEW = 8
+"""Up to so many texts are looked for in a line before it is parsed."""
+_RULE_KEYS = "rules.list.element.key"
+_EVENT_NAMES = {in_files: in_events for in_events, in_files in FILE_NAMES.items()}
+_KIND = b'"event":"'
+
+type Sought = UUID | bytes
+
+
+@dataclass
+class Lookup:
+    """Of a lake at `root`, a path or URI. `unreadable` are the lines that hold what is looked for and can't be read.
+
+    `damaged` are files of the stream of which only the beginning can be read, and of a gzip bomb nothing.
+    """
+
+    root: str
+    unreadable: set[bytes] = field(default_factory=set)
+    damaged: list[str] = field(default_factory=list)
+    _arrived: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    _lines: dict[str, dict[bytes, list[bytes]]] = field(default_factory=dict)
+
+    def find[E: Event](self, model: type[E], column: str, values: Collection[Sought], arrived: Period) -> list[E]:
+        """Each event of a kind that has one of `values` in a column, and arrived in those hours; each once."""
+        if not values:
+            return []
+        rows = self.rows(self.data_files(kind_of(model), arrived), column, values)
+        sought = set(values)
+        here = (one for one in self.pending_events(model, sought, arrived) if getattr(one, column) in sought)
+        return list(dict.fromkeys((*self.events(model, rows), *here)))
+
+    def every[E: Event](self, model: type[E], arrived: Period, also: Sequence[str] = ()) -> list[E]:
+        """All events of a kind of which there are few, and those of other files."""
+        paths = [*also, *self.data_files(kind_of(model), arrived)]
+        rows = (row for table in self._mapped(self._table, paths) for row in table.to_pylist())
+        return list(dict.fromkeys((*self.events(model, rows), *self.pending_events(model, (), arrived))))
+
+    def naming(self, keys: Collection[bytes], arrived: Period) -> list[RulesChanged]:
+        """Changes of rules with one of these keys, reduced to those rules."""
+        if not keys:
+            return []
+        paths = self.data_files(kind_of(RulesChanged), arrived)
+        wanted = array_of(keys, pa.binary())
+        tables = self._mapped(lambda path: self._changes_naming(path, wanted), paths)
+        changes = self.events(RulesChanged, (row for table in tables for row in table.to_pylist()))
+        every = (*changes, *self.pending_events(RulesChanged, keys, arrived))
+        return list(dict.fromkeys(reduced for change in every if (reduced := _reduced(change, keys)).rules))
+
+    def observed_naming(self, keys: Collection[bytes], arrived: Period) -> Iterator[UUID]:
+        """The receipts of the envelopes that have one of these keys: each is decoded, none is verified."""
+        for path in self.data_files(kind_of(EnvelopeObserved), arrived):
+            for row in self._table(path, ["network", "receipt", "raw"]).to_pylist():
+                if row["raw"] and not _keys(row["network"], row["raw"]).isdisjoint(keys):
+                    yield UUID(row["receipt"])
+        for one in self.pending_events(EnvelopeObserved, (), arrived):
+            if one.raw and not _keys(one.network, one.raw).isdisjoint(keys):
+                yield one.receipt
+
+    def replayed(self, receipts: Collection[UUID], since: int) -> set[tuple[UUID, UUID]]:
+        """What of these was sent to the live system again since then: receipt and subscription."""
+        paths = [file.path for run in runs_since(self.root, since) for file in run.files]
+        tables = self._mapped(lambda path: self._table(path, list(NOTIFICATION_KEY)), paths)
+        rows = ((UUID(row["receipt"]), UUID(row["subscription_id"])) for table in tables for row in table.to_pylist())
+        return {row for row in rows if row[0] in receipts}
+
+    def receipts(self, model: type[Event], arrived: Period) -> Iterator[str]:
+        """Those of all events of a kind."""
+        for table in self._mapped(
+            lambda path: self._table(path, ["receipt"]), self.data_files(kind_of(model), arrived)
+        ):
+            yield from table.column("receipt").to_pylist()
+        for one in self.pending_events(model, (), arrived):
+            yield str(getattr(one, "receipt"))  # noqa: B009 - of the kinds that have one
+
+    def data_files(self, kind: str, arrived: Period) -> list[str]:
+        """The committed files of a kind, relative to the root."""
+        return [each.path for hour in self._view.manifests(arrived) for each in hour.kinds.get(kind, ())]
+
+    def rows(self, paths: Sequence[str], column: str, values: Collection[Sought]) -> list[dict[str, Any]]:
+        """Whole rows of these files that have one of the values in that column."""
+        plain = [value if isinstance(value, bytes) else str(value) for value in values]
+        found = self._mapped(lambda path: list(self._rows_of_file(path, column, plain)), paths)
+        return [row for rows in found for row in rows]
+
+    def pending(self, arrived: Period) -> dict[str, list[str]]:
+        """By hour, the stream's files that no commit has: the hour has none yet, or they came later."""
+        days = [day for day in self._days if arrived.has_day(day)]
+        for day in days:
+            if day not in self._arrived:
+                start = hour_start(f"{day}/00")
+                self._arrived[day] = arrived_files(self.root, Period(start, start + DAY_MS))
+        made_of = {raw.path for hour in self._view.manifests(arrived) for raw in hour.raw}
+        found = (each for day in days for each in self._arrived[day].items() if arrived.has_hour(each[0]))
+        left = {hour: [path for path in paths if path not in made_of and is_shown(path)] for hour, paths in found}
+        return {hour: paths for hour, paths in sorted(left.items()) if paths}
+
+    def absent(self, arrived: Period) -> list[str]:
+        """The hours that have neither a commit nor a file of the stream: a quiet one has at least a commit."""
+        known = self._hours(arrived)
+        return [hour for hour in arrived.hours() if hour not in known]
+
+    def doubts(self, arrived: Period, soon: Period | None = None) -> Iterator[str]:
+        """Why what was found may not be all: hours that are lost or half read, and files that can't be read.
+
+        An hour is lost of which there is nothing, though of one before and of one after it there is; and any of `soon`.
+        """
+        around = self._hours(Period(max(0, arrived.start - DAY_MS), arrived.end + DAY_MS))
+        absent = (hour for hour in arrived.hours() if hour not in around)
+        near = set(soon.hours()) if soon else set()
+        lost = [hour for hour in absent if hour in near or (around and min(around) < hour < max(around))]
+        if lost:
+            yield f"{len(lost)} hours are lost: {', '.join(hour_runs(lost))}"
+        for hour in self._view.manifests(arrived):
+            if unreadable := sum(each.lines for each in hour.kinds.get(UNREADABLE, ())):
+                yield f"{unreadable} lines of {hour.hour} can't be read"
+            if hour.lines < (hour.counted or 0):
+                yield f"{hour.lines} lines of {hour.hour} have arrived, of {hour.counted} records at least"
+        if self.unreadable:
+            yield f"{len(self.unreadable)} lines about it can't be read"
+        yield from (f"{path} is damaged: only its beginning could be read, if anything" for path in self.damaged)
+
+    def _hours(self, arrived: Period) -> set[str]:
+        """Those that have a commit, or a file of the stream."""
+        return {hour.hour for hour in self._view.manifests(arrived)} | self.pending(arrived).keys()
+
+    def quiet(self, arrived: Period) -> list[str]:
+        """The hours that are committed, without an observation among their lines."""
+        observed = kind_of(EnvelopeObserved)
+        left = self.pending(arrived)
+        found = (hour for hour in self._view.manifests(arrived) if hour.hour not in left)
+        return [hour.hour for hour in found if not any(each.lines for each in hour.kinds.get(observed, ()))]
+
+    @cached_property
+    def _days(self) -> list[str]:
+        """Those of which the stream has files."""
+        return [day.removeprefix("day=") for day in folders(self.root, RAW)]
+
+    @cached_property
+    def _view(self) -> LakeView:
+        return LakeView(self.root)
+
+    @cached_property
+    def _place(self) -> tuple[fs.FileSystem, str]:
+        files, base = filesystem(self.root)
+        return files, base.rstrip("/")
+
+    def _mapped[A, B](self, function: Callable[[A], B], every: Sequence[A]) -> list[B]:
+        with ThreadPoolExecutor(READERS) as readers:
+            return list(readers.map(function, every))
+
+    def _rows_of_file(self, path: str, column: str, values: list[str | bytes]) -> Iterator[dict[str, Any]]:
+        """Other columns are read of those row groups alone in which the value was found."""
+        with self._opened(path) as file:
+            for group in _candidates(file.metadata, column, values):
+                narrow = file.read_row_group(group, columns=[column]).column(column)
+                hits = pc.is_in(narrow, array_of(values, narrow.type))
+                if pc.any(hits).as_py():
+                    yield from file.read_row_group(group).filter(hits).to_pylist()
+
+    def _changes_naming(self, path: str, keys: pa.Array) -> pa.Table:
+        """The rows of a file of rules in which one of these keys occurs."""
+        lists = self._table(path, [_RULE_KEYS]).column(0).combine_chunks()
+        hits = pc.is_in(lists.flatten().field("key"), keys)
+        rows = pc.unique(pc.filter(pc.list_parent_indices(lists), hits))
+        return self._table(path).take(rows) if len(rows) else pa.table({})
+
+    def _table(self, path: str, columns: list[str] | None = None) -> pa.Table:
+        with self._opened(path) as file:
+            return file.read(columns=columns)
+
+    def _opened(self, path: str) -> pq.ParquetFile:
+        files, base = self._place
+        return pq.ParquetFile(f"{base}/{path}", filesystem=files)
+
+    def events[E: Event](self, model: type[E], rows: Iterable[dict[str, Any]]) -> Iterator[E]:
+        """The rows as events, but those with a word that is not known here: a later release may have committed them."""
+        for row in rows:
+            try:
+                yield of_row(model, row)
+            except ValidationError:
+                self.unreadable.add(str(row).encode())
+
+    def pending_events[E: Event](self, model: type[E], values: Collection[Sought], arrived: Period) -> Iterator[E]:
+        """Of the pending files, the kind's lines that hold one of a few values, or may hold one of many."""
+        texts = [_text(value) for value in values] if len(values) <= FEW else []
+        for line in self._pending_lines(kind_of(model).encode(), arrived):
+            if not texts or any(text in line for text in texts):
+                try:
+                    event = model.model_validate_json(line)
+                except ValidationError:
+                    self.unreadable.add(line)
+                    continue
+                if event.network in NETWORKS:
+                    yield event
+                else:
+                    self.unreadable.add(line)
+
+    def _pending_lines(self, kind: bytes, arrived: Period) -> Iterator[bytes]:
+        """Each file is read once, and its lines kept by their kinds: a question asks for them several times."""
+        paths = [path for some in self.pending(arrived).values() for path in some]
+        new = [path for path in paths if path not in self._lines]
+        self._lines |= zip(new, self._mapped(self._read_lines, new), strict=True)
+        for path in paths:
+            yield from self._lines[path].get(kind, ())
+
+    def _read_lines(self, path: str) -> dict[bytes, list[bytes]]:
+        files, base = self._place
+        with files.open_input_stream(f"{base}/{path}", compression=None) as stream:
+            content: bytes = stream.read()
+        by_kind: dict[bytes, list[bytes]] = {}
+        if is_cut_to_nothing(content, path) or unpacks_too_far(content):
+            self.damaged.append(path)
+            return by_kind
+        try:
+            for line in lines_of(bounded(content)):
+                by_kind.setdefault(line.partition(_KIND)[2].partition(b'"')[0], []).append(line)
+        except DAMAGES:
+            self.damaged.append(path)
+        return by_kind
+
+
+def kind_of(model: type[Event]) -> str:
+    """The word in a line's `event`, which is the name of its kind."""
+    return str(model.model_fields["event"].default)
+
+
+def of_row[E: Event](model: type[E], row: dict[str, Any]) -> E:
+    """What is null in Parquet is absent from a line."""
+    known = {_EVENT_NAMES.get(name, name): value for name, value in row.items() if value is not None}
+    return model.model_validate(known)
+
+
+def read_bytes(root: str, location: str) -> bytes | None:
+    """None where nothing is."""
+    files, base = filesystem(root)
+    try:
+        with files.open_input_stream(f"{base.rstrip('/')}/{location}", compression=None) as stream:
+            content: bytes = stream.read()
+    except FileNotFoundError:
+        return None
+    return content
+
+
+def array_of(values: Collection[str | bytes], kind: pa.DataType) -> pa.Array:
+    """Texts or bytes, in the layout that Arrow defines for both: where each begins, and the last ends, and all of them.
+
+    PyArrow's own `array` imports pandas first, which takes as long as an answer.
+    https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-layout
+    """
+    each = [value.encode() if isinstance(value, str) else value for value in values]
+    ends = array("i", accumulate(map(len, each), initial=0))
+    return pa.Array.from_buffers(kind, len(each), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(each))])
+
+
+def _keys(name: str, raw: bytes) -> set[bytes]:
+    """None of what is no envelope."""
+    try:
+        return set(network(name).decode(raw).keys)
+    except Malformed:
+        return set()
+
+
+def _candidates(metadata: pq.FileMetaData, column: str, values: Collection[str | bytes]) -> Iterator[int]:
+    """The row groups that can have one of the values, by their statistics."""
+    place = metadata.schema.names.index(column)
+    for group in range(metadata.num_row_groups):
+        known = metadata.row_group(group).column(place).statistics
+        if known is None or not known.has_min_max or any(known.min <= value <= known.max for value in values):
+            yield group
+
+
+def _reduced(change: RulesChanged, keys: Collection[bytes]) -> RulesChanged:
+    return change.model_copy(update={"rules": tuple(rule for rule in change.rules if rule.key in keys)})
+
+
+def _text(value: Sought) -> bytes:
+    """As a line has it."""
+    return value.hex().encode() if isinstance(value, bytes) else str(value).encode()

@@ -1,0 +1,111 @@
+"""The runs of `replay`: each is a commit of its own, so that its manifest expires with the plan that it names.
+
+replays/run=000042/commit=<id>/….parquet   what was planned, a commit of that name: see `pipeline.lake.commits`
+replayed/000042                            how far it has been sent, and who is at it
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+
+from clarion.clock import now_ms
+from pipeline.lake.commits import MANIFESTS, Manifest, name_of, read_manifests
+from pipeline.lake.files import is_shown, joined, listed, read_text, swap_text
+
+REPLAYS, CHECKPOINTS = "replays", "replayed"
+LEASE_MS = 120_000
+"""Longer than a batch takes: so long after a run was killed another one may go on with it."""
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """What of a run has been `sent`, up to that place in its plan, and until when (UNIX milliseconds) its `holder` has it."""
+
+    sent: int = -1
+    done: bool = False
+    holder: str = ""
+    until: int = 0
+
+    @classmethod
+    def of(cls, text: str | None) -> "RunProgress":
+        return cls(**json.loads(text)) if text else cls()
+
+
+class RunLease:
+    """One holder at a time sends a run. Each step is a conditional write:
+
+        free, or expired ──take──▶ held ──advance──▶ held, so much further ──finish──▶ done
+                                    └──release──▶ free
+
+    `pause_ms` is how long the holder may wait from one batch to the next.
+    """
+
+    def __init__(self, root: str, run: str, *, pause_ms: int = 0, clock: Callable[[], int] = now_ms) -> None:
+        self._path = joined(root, f"{CHECKPOINTS}/{run}")
+        self._holder = secrets.token_hex(8)
+        self._life_ms = LEASE_MS + pause_ms
+        self._clock = clock
+
+    def take(self) -> int | None:
+        """The last place that has been sent, -1 if none has; None if somebody else has the run, or has finished it."""
+        found = RunProgress()
+
+        def taken(known: RunProgress) -> RunProgress | None:
+            nonlocal found
+            found = known
+            return None if known.done or known.until > self._clock() else self._held(known)
+
+        return found.sent if self._swap(taken) else None
+
+    def advance(self, place: int) -> bool:
+        """After all up to `place` has been sent. If it returns False somebody else has the run now."""
+        return self._swap(lambda known: self._held(replace(known, sent=place)) if self._is_mine(known) else None)
+
+    def finish(self) -> None:
+        self._swap(lambda known: RunProgress(known.sent, done=True) if self._is_mine(known) else None)
+
+    def release(self) -> None:
+        self._swap(lambda known: RunProgress(known.sent) if self._is_mine(known) else None)
+
+    def _is_mine(self, known: RunProgress) -> bool:
+        return known.holder == self._holder
+
+    def _held(self, known: RunProgress) -> RunProgress:
+        return replace(known, holder=self._holder, until=self._clock() + self._life_ms)
+
+    def _swap(self, change: Callable[[RunProgress], RunProgress | None]) -> bool:
+        def changed(text: str | None) -> str | None:
+            new = change(RunProgress.of(text))
+            return json.dumps(asdict(new)) if new else None
+
+        return swap_text(self._path, changed)
+
+
+def run_name(run: str) -> str:
+    return f"{REPLAYS}/run={run}"
+
+
+def run_of(manifest: Manifest) -> str:
+    return manifest.hour.partition("=")[2]
+
+
+def runs_since(root: str, moment: int) -> list[Manifest]:
+    """Those that were planned since then (UNIX milliseconds), in order."""
+    names = map(name_of, sorted(_listed(root, f"{MANIFESTS}/{REPLAYS}")))
+    return [run for run in read_manifests(root, list(names)) if (run.sealed_at or 0) >= moment]
+
+
+def progress(root: str, run: str) -> RunProgress:
+    return RunProgress.of(read_text(joined(root, f"{CHECKPOINTS}/{run}")))
+
+
+def next_run(root: str) -> str:
+    """The number after the last: two that plan at once choose the same, and the commit of the second one fails."""
+    planned = (path.partition("=")[2].removesuffix(".json") for path in _listed(root, f"{MANIFESTS}/{REPLAYS}"))
+    begun = (path.rpartition("/")[2] for path in _listed(root, CHECKPOINTS))
+    return f"{max(map(int, (*planned, *begun)), default=0) + 1:06}"
+
+
+def _listed(root: str, folder: str) -> Iterator[str]:
+    return filter(is_shown, listed(root, folder))

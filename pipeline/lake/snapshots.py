@@ -1,0 +1,70 @@
+"""Snapshots by day: what a job would otherwise have to put together from all days before.
+
+    snapshots/<name>/day=2026-11-20/commit=<id>/….parquet   sorted, a commit of that name: see `pipeline.lake.commits`
+
+`pipeline.in_force.states` keeps those of what is in force, `pipeline.reconciliation.claims` those of claims.
+"""
+
+from operator import attrgetter
+
+from clarion.claims import LONGEST
+from pipeline.columns import EventKind
+from pipeline.lake.commits import MANIFESTS, Manifest, manifest_path, read_manifest, read_manifests
+from pipeline.lake.files import is_shown, listed, remove
+from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, SNAPSHOT_DAYS, Period, hour_path, hour_start
+
+SNAPSHOTS, CLAIMS = "snapshots", "claims"
+"""The folder, and the name of the snapshots of claims; those of what is in force have the names of their kinds."""
+IN_FORCE = (EventKind.SUBSCRIPTION, EventKind.RULES, EventKind.LIMITS)
+"""These kinds. In this order: which rules count is a matter of their subscriptions."""
+GRACE_MS = HOUR_MS
+"""A snapshot ends so long before what is judged by it: of what ended shortly before, it knows nothing more."""
+LATE_FILES_MS = 2 * DAY_MS
+"""An hour that a snapshot has read may change so long after it: Firehose writes again what it failed to for a day."""
+CLAIMED_BACK_MS = LONGEST * 1000 + LATEST_MS
+"""An envelope that was observed before that is claimed no more, though it may have been decided late."""
+
+
+def day_of(instant: int) -> Period:
+    start = instant // DAY_MS * DAY_MS
+    return Period(start, start + DAY_MS)
+
+
+def snapshot_name(name: str, day: Period) -> str:
+    return f"{SNAPSHOTS}/{name}/day={hour_path(day.start)[:10]}"
+
+
+def snapshot_days(root: str, name: str) -> list[Period]:
+    """Those that have a snapshot, in order."""
+    paths = filter(is_shown, listed(root, f"{MANIFESTS}/{SNAPSHOTS}/{name}"))
+    return [day_of(hour_start(f"{path.rpartition('=')[2].removesuffix('.json')}/00")) for path in sorted(paths)]
+
+
+def read_snapshot(root: str, name: str, day: Period) -> Manifest | None:
+    return read_manifest(root, snapshot_name(name, day))
+
+
+def snapshot_end(snapshot: Manifest) -> int:
+    return day_of(hour_start(f"{snapshot.hour.rpartition('=')[2]}/00")).end
+
+
+def made_at(root: str, name: str, day: Period) -> int:
+    """Nothing that was compacted after that is in the snapshot; UNIX milliseconds."""
+    found = read_snapshot(root, name, day)
+    return (found.sealed_at or 0) if found else 0
+
+
+def last_before(root: str, name: str, instant: int) -> Period | None:
+    """The last day that had ended by then and has a snapshot."""
+    return max((day for day in snapshot_days(root, name) if day.end <= instant), key=attrgetter("end"), default=None)
+
+
+def prune(root: str, name: str, now: int, *, monthly: bool) -> None:
+    """Remove the snapshots of more than `SNAPSHOT_DAYS` ago, if `monthly` all but the first of each month.
+
+    Their manifests go last: a run that was stopped in between is finished by the next one.
+    """
+    old = [snapshot_name(name, day) for day in snapshot_days(root, name) if day.end < now - SNAPSHOT_DAYS * DAY_MS]
+    over = [each for each in old if not (monthly and each.endswith("-01"))]
+    remove(root, [file.path for each in read_manifests(root, over) for file in each.files])
+    remove(root, map(manifest_path, over))

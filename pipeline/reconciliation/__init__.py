@@ -1,0 +1,1 @@
+"""What should have happened, compared with what did."""

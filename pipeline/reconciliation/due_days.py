@@ -1,0 +1,188 @@
+"""Which days the daily run has to judge: yesterday, each day that an earlier run missed, and each that has changed.
+
+A day that was judged has changed if something arrived afterwards that may change what was found of it:
+
+    lines not yet seen ────┬─▶ an envelope of such a day, what was queued of it, or tried first ─┐
+                           ├─▶ a receipt that the day's differences name ────────────────────────┼─▶ judged again
+                           └─▶ rules, subscriptions or limits of then ───────────────────────────┘
+
+No other line changes what was found: a push that was delivered stays so, and an envelope that nobody wanted unwanted.
+"""
+
+from collections import ChainMap, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from itertools import islice, takewhile
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from clarion.decisions import NotificationDecision
+from pipeline.columns import EventKind
+from pipeline.compaction.compact import new_files
+from pipeline.lake.commits import MANIFESTS, LakeView, Manifest, read_manifest, read_manifests, update
+from pipeline.lake.event_lake import EventLake, differences_name
+from pipeline.lake.files import folders
+from pipeline.lake.raw import RAW, arrival_hour
+from pipeline.lake.schemas import SCHEMAS
+from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_days
+from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, arrivals, hour_start
+from pipeline.report.report_files import is_written, report_name
+from pipeline.spark.frames import broadcast_if_few
+
+CATCH_UP_DAYS = 7
+"""So many days one run judges at most."""
+DAILY = "daily"
+"""The name of a commit without files: what was judged until then, a daily run has returned."""
+_DAY = "day_start"
+
+type Lines = Callable[[EventKind], DataFrame]
+"""Of a kind, those of the hours that have changed since."""
+
+
+class DueDays(NamedTuple):
+    """In order. `overdue` ones were missed for so long that an operator has to start their run."""
+
+    due: list[Period]
+    overdue: list[Period]
+
+
+def due_days(view: LakeView, yesterday: Period) -> DueDays:
+    """A day is due if it has never been judged, or something of it has arrived since."""
+    days = _days_back(view.root, yesterday)
+    due = [day for day in islice(days, CATCH_UP_DAYS) if not is_judged(view, day)]
+    overdue = takewhile(lambda day: not is_judged(view, day), days)
+    return DueDays(due[::-1], list(overdue)[::-1])
+
+
+def is_judged(view: LakeView, day: Period) -> bool:
+    """Whether `reconcile` has judged it as it is by now, and there is a page of that."""
+    verdict = read_manifest(view.root, differences_name(day))
+    if verdict is None or not is_written(view.root, day, verdict):
+        return False
+    arrived = view.manifests(arrivals(day, day.end + HOUR_MS))
+    return all(each.sealed_at is not None and each.sealed_at == verdict.seen.get(each.hour) for each in arrived)
+
+
+def untold_days(root: str, yesterday: Period) -> list[Period]:
+    """Of yesterday and the 15 days before those that were judged, and whose findings no daily run has returned since.
+
+    A run that died before its end has returned nothing.
+    """
+    last = read_manifest(root, DAILY)
+    told = (last.sealed_at or 0) if last else yesterday.start
+    days = [day_of(start) for start in range(yesterday.start - LATEST_MS, yesterday.end, DAY_MS)]
+    verdicts = read_manifests(root, list(map(differences_name, days)))
+    judged_at = {found.hour: found.sealed_at or 0 for found in verdicts}
+    return [day for day in days if judged_at.get(differences_name(day), 0) > told]
+
+
+def note_told(root: str, now: int) -> None:
+    """A daily run of `now` is about to return what it has found."""
+    update(root, DAILY, lambda known: replace(known, sealed_at=now))
+
+
+def first_uncompacted(lake: EventLake, start: int) -> int:
+    """When the oldest of the stream's files arrived that no commit has; `start` if none is older.
+
+    All that arrived before a snapshot's end was compacted when it was written.
+    """
+    ends = [
+        max((day.end for day in snapshot_days(lake.root, kind) if day.end <= start), default=0) for kind in IN_FORCE
+    ]
+    files = new_files(lake, Period(min(ends), start)) if min(ends) < start else ()
+    return min((hour_start(arrival_hour(path)) for path in files), default=start)
+
+
+def _days_back(root: str, yesterday: Period) -> Iterator[Period]:
+    """From yesterday to the first day that the lake has anything of."""
+    found = (day for place in (RAW, MANIFESTS) for day in folders(root, place) if day.startswith("day="))
+    first = min((hour_start(f"{day.removeprefix('day=')}/00") for day in found), default=yesterday.start)
+    for start in range(yesterday.start, min(first, yesterday.start) - 1, -DAY_MS):
+        yield Period(start, start + DAY_MS)
+
+
+def changed_days(lake: EventLake, yesterday: Period, now: int) -> list[Period]:
+    """Those before `yesterday` that have to be judged again; of the others it is noted that nothing has come till `now`.
+
+    A run that judged one may have died before it had written the page.
+    """
+    judged: dict[int, dict[Period, Manifest]] = defaultdict(dict)
+    unwritten = []
+    for day in (day_of(start) for start in range(yesterday.start - LATEST_MS, yesterday.start, DAY_MS)):
+        verdict = read_manifest(lake.root, differences_name(day))
+        if verdict and not is_written(lake.root, day, verdict):
+            unwritten.append(day)
+        elif verdict and verdict.sealed_at is not None:
+            judged[verdict.sealed_at][day] = verdict
+    return [*unwritten, *(day for verdicts in judged.values() for day in _changed(lake, verdicts, now))]
+
+
+def _changed(lake: EventLake, verdicts: Mapping[Period, Manifest], now: int) -> list[Period]:
+    """Of days that were judged at the same moment, and so by the same hours as far as these concern them."""
+    days = list(verdicts)
+    arrived = lake.view.manifests(arrivals(days[0], now))
+    seen = ChainMap(*(dict(verdict.seen) for verdict in verdicts.values()))
+    unseen = [hour for hour in arrived if hour.sealed_at is None or hour.sealed_at != seen.get(hour.hour)]
+    lines = partial(_lines_of, lake, unseen)
+    parts = [
+        _observed(lines),
+        _queued(lines),
+        _first_tried(lines),
+        _of_differences(lines, lake, days),
+        _terms(lines, days),
+    ]
+    found = {row[_DAY] for row in reduce(DataFrame.unionByName, parts).distinct().collect()}
+    for day in days:
+        if day.start not in found:
+            for name in (report_name(day), differences_name(day)):
+                update(lake.root, name, partial(_noted, now=now, arrived=arrived))
+    return [day for day in days if day.start in found]
+
+
+def _noted(known: Manifest, now: int, arrived: Sequence[Manifest]) -> Manifest:
+    """Of hours before those that concern it, one is noted in vain."""
+    return replace(known, sealed_at=now, seen={hour.hour: hour.sealed_at for hour in arrived})
+
+
+def _lines_of(lake: EventLake, hours: Sequence[Manifest], kind: EventKind) -> DataFrame:
+    return lake.read_files(kind, SCHEMAS[kind], [file for hour in hours for file in hour.kinds.get(kind, ())])
+
+
+def _observed(lines: Lines) -> DataFrame:
+    return lines(EventKind.OBSERVED).select(_day_of(F.col("observed_at")))
+
+
+def _queued(lines: Lines) -> DataFrame:
+    """What nobody wanted, or was never tried: that its envelope was there says nothing of it."""
+    queued = lines(EventKind.NOTIFICATION).where(F.col("decision") == NotificationDecision.QUEUED)
+    return queued.select(_day_of(F.coalesce("judged_at", "at")))
+
+
+def _first_tried(lines: Lines) -> DataFrame:
+    """What was queued and not tried was a difference; what nobody knew was queued shows by being tried."""
+    tried = lines(EventKind.PUSH).where(F.col("attempt") == 1)
+    return tried.select(_day_of(F.col("at") - F.col("latency_ms")))
+
+
+def _of_differences(lines: Lines, lake: EventLake, days: Sequence[Period]) -> DataFrame:
+    found = ((day, lake.differences(day)) for day in days)
+    named = [rows.select("receipt", F.lit(day.start).alias(_DAY)) for day, rows in found if rows is not None]
+    receipts = reduce(DataFrame.unionByName, named).distinct()
+    kinds = (EventKind.ENVELOPE, EventKind.NOTIFICATION, EventKind.PUSH)
+    arrived = reduce(DataFrame.unionByName, (lines(kind).select("receipt") for kind in kinds))
+    return arrived.join(broadcast_if_few(receipts), on="receipt", how="inner").select(_DAY)
+
+
+def _terms(lines: Lines, days: Sequence[Period]) -> DataFrame:
+    """What holds from a day on was wrong for all that follow."""
+    kinds = (EventKind.RULES, EventKind.SUBSCRIPTION, EventKind.LIMITS)
+    changed = reduce(DataFrame.unionByName, (lines(kind).select("at") for kind in kinds))
+    starts = F.array(*(F.lit(day.start) for day in days))
+    return changed.select(F.explode(F.filter(starts, lambda start: F.col("at") < start + DAY_MS)).alias(_DAY))
+
+
+def _day_of(instant: Column) -> Column:
+    return (instant - F.pmod(instant, F.lit(DAY_MS))).alias(_DAY)

@@ -1,0 +1,1 @@
+"""What is done about it: losses are found early, sent again, and useless subscriptions removed."""

@@ -1,0 +1,174 @@
+"""`replay`: send to the live system again what it has lost, each thing with its own receipt.
+
+    differences ──▶ plan, written to the lake ──▶ envelopes queue ──▶ match decides anew, by the rules of now
+                    (without what earlier         for the subscription alone
+                     plans have)                  that a message names
+
+What a plan names is never planned again, and one process at a time sends a run: so running twice, even at once, sends
+nothing twice. A run that was stopped is finished by the next one, from its last checkpoint on: at most one batch of ten
+goes out again, under the same receipts, which the live system knows.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import batched
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from clarion import sqs
+from clarion.messages import RemainderMessage
+from clarion.networks import network
+from clarion.sqs import SqsMessage
+from pipeline.columns import NOTIFICATION_KEY, EventKind
+from pipeline.findings import REPAIRABLE
+from pipeline.lake.commits import Manifest, commit, new_commit
+from pipeline.lake.event_lake import EventLake, named
+from pipeline.lake.plans import REPLAYS, RunLease, next_run, progress, run_name, run_of, runs_since
+from pipeline.lake.schemas import PLAN, in_spark
+from pipeline.lake.snapshots import CLAIMED_BACK_MS
+from pipeline.period import Period, arrivals
+from pipeline.reconciliation.verify import fetched
+from pipeline.spark.ending import JobStopped
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+BATCH = sqs.ENTRIES
+_BUILT = pa.schema([(name, pa.string()) for name in (*NOTIFICATION_KEY, "message")])
+
+
+class ReplayStopped(JobStopped):
+    """SQS refused some of a batch; the next run goes on with this batch."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """`expired` are too old to be of use to anybody, or gone; `known` are in an earlier plan."""
+
+    run: str
+    messages: int
+    expired: int
+    known: int
+
+
+@dataclass(frozen=True)
+class Sent:
+    """How many messages went out; the runs that are `left` are somebody else's."""
+
+    messages: int
+    left: Sequence[str]
+
+
+def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, dry_run: bool) -> Planned:
+    """Work out what to send again and, unless it is a dry run, commit it as the plan of a new run.
+
+    Raises `CommitConflict` if another run has planned meanwhile: it may have planned the same.
+    """
+    run = next_run(lake.root)
+    repairable = F.col("difference").isin(*(str(one) for one in REPAIRABLE))
+    # Without the reconciliation behind it, which every step below would plan and describe once more.
+    lost = differences.where(repairable & F.col("subscription_id").isNotNull()).localCheckpoint()
+    new = lost.join(
+        lake.plans(period.start).select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftanti"
+    ).persist()
+    observed = lake.read(EventKind.OBSERVED, arrivals(period, now))
+    facts = observed.select("receipt", "network", "observed_at", "raw", "location")
+    envelopes = facts.join(new, on="receipt", how="leftsemi").dropDuplicates(["receipt"])
+    rows = (
+        new.select(*NOTIFICATION_KEY)
+        .join(envelopes, on="receipt", how="inner")
+        .withColumn("now", F.lit(now))
+        .mapInArrow(partial(_build_batches, oversize=lake.oversize), in_spark(_BUILT))
+    )
+    ordered = rows.orderBy("receipt", "subscription_id").withColumn("place", F.monotonically_increasing_id())
+    planned = ordered.select(*PLAN.names).persist()
+    every, messages = planned.agg(F.count("*"), F.count("message")).first() or (0, 0)
+    if not dry_run:
+        files = lake.write_files(REPLAYS, named(run_name(run), planned.where(F.col("message").isNotNull())))
+        commit(lake.root, Manifest(run_name(run), new_commit(), sealed_at=now, kinds=files), None)
+    known = lost.count() - new.count()
+    return Planned(run, messages, every - messages, known)
+
+
+def _build_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = batch.to_pylist()
+        raws = fetched(oversize, (row["raw"] for row in rows), (row["location"] for row in rows))
+        built = [
+            {name: row[name] for name in NOTIFICATION_KEY} | {"message": _message(row, raw)}
+            for row, raw in zip(rows, raws, strict=True)
+        ]
+        yield pa.RecordBatch.from_pylist(built, schema=_BUILT)
+
+
+def _message(row: Mapping[str, Any], raw: bytes | None) -> str | None:
+    """For one subscription; None of what has expired, or is gone."""
+    if raw is None or network(row["network"]).decode(raw).expires_at * 1000 <= row["now"]:
+        return None
+    # As ingest sent it: what was too large for a message still is.
+    place = {"raw": raw} if row["location"] is None else {"location": row["location"]}
+    return RemainderMessage(
+        network=row["network"],
+        receipt=UUID(row["receipt"]),
+        observed_at=row["observed_at"],
+        subscription_ids=(row["subscription_id"],),
+        **place,
+    ).to_json()
+
+
+def send(  # noqa: PLR0913 - each by name
+    lake: EventLake,
+    client: "SQSClient",
+    queue_url: str,
+    *,
+    now: int,
+    per_second: float,
+    report: Callable[[int], None],
+) -> Sent:
+    """Send what is planned and not yet sent, and nobody else is sending; `report` the number as it grows."""
+    sent, left = 0, list[str]()
+    for planned in unfinished(lake.root, now):
+        run = run_of(planned)
+        lease = RunLease(lake.root, run, pause_ms=round(1_000 * BATCH / per_second))
+        if (place := lease.take()) is None:
+            left.append(run)
+            continue
+        try:
+            for batch in batched(_messages(lake, planned, place), BATCH, strict=False):
+                begun = time.monotonic()
+                _send_batch(client, queue_url, [message for _, message in batch])
+                sent += len(batch)
+                if not lease.advance(batch[-1][0]):
+                    left.append(run)
+                    break
+                report(sent)
+                time.sleep(max(0.0, len(batch) / per_second - (time.monotonic() - begun)))
+            else:
+                lease.finish()
+        finally:
+            lease.release()
+    return Sent(sent, left)
+
+
+def unfinished(root: str, now: int) -> list[Manifest]:
+    """But for those of so long ago that match may know none of the claims any more: it would push all of it again."""
+    return [run for run in runs_since(root, now - CLAIMED_BACK_MS) if not progress(root, run_of(run)).done]
+
+
+def _messages(lake: EventLake, run: Manifest, after: int) -> Iterator[tuple[int, str]]:
+    """`place, message`, in order, a partition at a time."""
+    rest = lake.read_commit(run, PLAN).where(F.col("place") > after)
+    for row in rest.select("place", "message").orderBy("place").toLocalIterator():
+        yield row["place"], row["message"]
+
+
+def _send_batch(client: "SQSClient", queue_url: str, messages: Sequence[str]) -> None:
+    refused = [reason for reason in sqs.send(client, queue_url, list(map(SqsMessage, messages))) if reason]
+    if refused:
+        raise ReplayStopped(f"SQS refused {len(refused)} of {len(messages)}: {refused[0]}")

@@ -1,0 +1,75 @@
+"""The reports in the lake: the tables of a period, which are one commit, and the page that was made of them.
+
+manifests/reports/from=<start>/to=<end>.json           which tables count: see `pipeline.lake.commits`
+reports/from=<start>/to=<end>/commit=<id>/….parquet    the tables
+reports/from=<start>/to=<end>/report.html              the page of the last commit
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+import pyarrow as pa
+
+from pipeline.lake import small_tables
+from pipeline.lake.commits import CommitConflict, Manifest, commit, new_commit, read_manifest, update
+from pipeline.lake.files import joined, swap_text
+from pipeline.period import DAY_MS, Period
+from pipeline.report.summary import Tables
+
+REPORTS = "reports"
+_DAYS = 7
+
+
+def report_name(period: Period) -> str:
+    return f"{REPORTS}/from={period.start}/to={period.end}"
+
+
+def page_path(period: Period) -> str:
+    return f"{report_name(period)}/report.html"
+
+
+def write_tables(root: str, period: Period, tables: Mapping[str, pa.Table]) -> str:
+    """Commit them in the place of an earlier report; returns the commit."""
+    name = report_name(period)
+    files = small_tables.write_tables(root, name, tables)
+    return update(root, name, lambda known: replace(known, kinds=files, sealed_at=None, seen={})).commit
+
+
+def write_page(root: str, period: Period, made: str, html: str, judged: Manifest | None = None) -> None:
+    """Replace the page by that of the commit `made`, unless another has come first: whoever made that writes its own.
+
+    Once it is there, it is noted of which of the period's differences it is: those of `judged`.
+    """
+
+    def unless_overtaken(_: str | None = None) -> str | None:
+        last = read_manifest(root, report_name(period))
+        return html if last and last.commit == made else None
+
+    while unless_overtaken() and not swap_text(joined(root, page_path(period)), unless_overtaken):
+        pass
+    last = read_manifest(root, report_name(period))
+    if last and judged:
+        with suppress(CommitConflict):
+            commit(root, replace(last, commit=new_commit(), sealed_at=judged.sealed_at, seen=judged.seen), made)
+
+
+def is_written(root: str, period: Period, judged: Manifest) -> bool:
+    """Whether there is a page of these differences, and not only of earlier ones."""
+    last = read_manifest(root, report_name(period))
+    return last is not None and last.sealed_at is not None and last.seen == judged.seen
+
+
+def read_tables(root: str, period: Period) -> Tables | None:
+    """None if there is no report."""
+    found = read_manifest(root, report_name(period))
+    if found is None:
+        return None
+    return {name: rows.to_pylist() for name, rows in small_tables.read_tables(root, found, found.kinds).items()}
+
+
+def earlier(root: str, period: Period) -> Iterator[tuple[int, Tables | None]]:
+    """The reports of the same hours of the six days before, the oldest first, by their beginnings."""
+    for days in range(_DAYS - 1, 0, -1):
+        before = Period(period.start - days * DAY_MS, period.end - days * DAY_MS)
+        yield before.start, read_tables(root, before)
