@@ -56,14 +56,43 @@ def test_a_client_that_appears_nowhere_leaves_every_file_as_it_is(lake: SmallLak
     assert contents(lake) == before
 
 
-@pytest.mark.parametrize(
-    "part", [CLIENT[:16], CLIENT * 2, b"", CLIENT.hex().encode()], ids=["half", "twice", "none", "hex"]
-)
-def test_a_part_of_an_id_is_no_client(lake: SmallLake, part: bytes) -> None:
-    before = contents(lake)
-    erased = run(lake, part or b"\0")
-    assert erased == Erased({}, 0)
-    assert contents(lake) == before
+def write(lake: SmallLake, path: str, content: bytes) -> None:
+    target = Path(lake.root) / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
+
+
+@pytest.fixture
+def uncommitted(lake: SmallLake) -> SmallLake:
+    """With what no manifest names: lines that are not compacted, readable or not, a failed record, a page, a mark."""
+    lake.stream(subscribed(), ruled(WAY.key), *WAY.delivered(), at=START)
+    failed = json.dumps({"rawData": b64encode(WAY.push().to_line()).decode()})
+    write(lake, "events/day=2026-09-21/hour=14/unreadable", f"no JSON, but {CLIENT.hex()}\n".encode())
+    write(lake, "errors/failed/day=2026-09-21/hour=14/0", f"{failed}\n".encode())
+    write(lake, "reports/from=1/to=2/report.html", f"<td>{CLIENT.hex()}</td>".encode())
+    write(lake, "replayed/000001", b"636363")
+    return lake
+
+
+@pytest.mark.parametrize("part", [CLIENT[:16], CLIENT[16:]], ids=["beginning", "end"])
+def test_a_part_of_an_id_is_no_client(uncommitted: SmallLake, part: bytes) -> None:
+    before = contents(uncommitted)
+    assert run(uncommitted, part) == Erased({}, 0)
+    assert contents(uncommitted) == before
+
+
+NO_CLIENTS = [b"", b"c", CLIENT[:15], b"simplex:", b"simplex:" + CLIENT[:16], CLIENT[:31], CLIENT * 2]
+
+
+@pytest.mark.parametrize("short", NO_CLIENTS, ids=len)
+def test_what_no_networks_id_can_be_is_refused_and_nothing_read(uncommitted: SmallLake, short: bytes) -> None:
+    before = contents(uncommitted)
+    with pytest.raises(ValueError, match="16 or 32 bytes"):
+        run(uncommitted, short)
+    with pytest.raises(SystemExit) as ended:
+        main(["erase", short.hex(), "--lake", uncommitted.root])
+    assert ended.value.code == 2
+    assert contents(uncommitted) == before
 
 
 def test_in_an_empty_lake_there_is_nothing_to_remove(tmp_path: Path) -> None:

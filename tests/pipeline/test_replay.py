@@ -97,6 +97,12 @@ def test_a_replay_may_be_of_one_network_alone(differences: DataFrame, name: str)
     assert chosen(differences, wanted).count() == of_these.count() > 0
 
 
+def test_a_client_without_an_id_gets_nothing_rather_than_everybody(differences: DataFrame) -> None:
+    wanted = arguments.parse(["replay", "--lake", "/var/lake"])
+    wanted.client = b""
+    assert chosen(differences, wanted).isEmpty()
+
+
 def test_what_has_expired_is_left(
     day: EventLake, plan: Plan, differences: DataFrame, lost: set[tuple[str, str]]
 ) -> None:
