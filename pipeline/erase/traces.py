@@ -5,7 +5,7 @@ import io
 import json
 import re
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 from clarion.deliveries import without
-from pipeline.columns import EventKind
+from pipeline.columns import VERSION, EventKind
 from pipeline.lake.raw import LINE_BYTES, bounded, is_cut, is_gzip, lines_of, unpacked
 
 LINE = "value"
@@ -59,9 +59,9 @@ class Traces:
         """The ids as they stand in a text."""
         return frozenset(text.encode() for text in self.texts)
 
-    def are_in(self, text: bytes) -> bool:
-        """Whether one of the ids stands in it."""
-        return not self.words.isdisjoint(_ID.findall(text))
+    def count(self, text: bytes) -> int:
+        """How often one of the ids stands in it."""
+        return sum(word in self.words for word in _ID.findall(text))
 
     def columns(self, schema: pa.Schema) -> list[str]:
         """Those by which rows of this schema may be the client's."""
@@ -83,15 +83,15 @@ class Traces:
         return _filtered(content, self._has_line)
 
     def without_failed(self, content: bytes) -> tuple[bytes, int]:
-        """A file of what Firehose could not write, without the records in which one of the client's ids stands."""
-        return _filtered(content, lambda line: self.are_in(_failed_record(line)))
+        """A file of what Firehose could not write, without the records that hold a line of the client's or name it."""
+        return _filtered(content, self._has_failed)
 
     def without_texts(self, content: bytes) -> tuple[bytes, int]:
         """A file of any other form with each of the client's ids blotted out. Raises `ValueError` of Parquet and of a bomb."""
         if content.startswith(_PARQUET):
             raise ValueError("is Parquet, but has another name")
         plain = bounded(content).read()
-        found = sum(word in self.words for word in _ID.findall(plain))
+        found = self.count(plain)
         kept = _ID.sub(lambda word: ERASED if word[0] in self.words else word[0], plain)
         return (_packed_as(content, [kept]) if found else content), found
 
@@ -105,21 +105,24 @@ class Traces:
         if name == SUBSCRIPTION:
             return pc.is_in(column, pa.array(sorted(map(str, self.subscriptions)), column.type))
         # Unreadable lines go as they do from the stream's files.
-        is_own = self._has_line if name == LINE else self.are_in
-        return pa.array([is_own((text or "").encode()) for text in column.to_pylist()], pa.bool_())
+        is_own = self._has_line if name == LINE else self.count
+        return pa.array([bool(is_own((text or "").encode())) for text in column.to_pylist()], pa.bool_())
 
     def _has_line(self, line: bytes) -> bool:
-        """Whether an event is the client's: one of its ids stands in it, and not only as that of its sender.
-
-        What nobody here can read is if one stands anywhere.
-        """
-        if not self.are_in(line):
+        """Whether an event is the client's; what nobody here can read is, if it names it otherwise than as its sender."""
+        if not (named := self.count(line)):
             return False
         event = _parsed(line)
-        if event.get("event") not in _KINDS:
-            return True
-        others = json.dumps({name: value for name, value in event.items() if name != SENDER})
-        return self.are_in(others.encode())
+        if _is_readable(event):
+            return self._has_event(event)
+        return named > (event.get(SENDER) == self.texts[0])
+
+    def _has_failed(self, record: bytes) -> bool:
+        return self.count(record) > 0 or any(map(self._has_line, _failed_lines(record)))
+
+    def _has_event(self, event: Mapping[str, object]) -> bool:
+        """By its fields, as a row is: where else an id stands in it, it is somebody else's."""
+        return event.get(CLIENT) == self.texts[0] or str(event.get(SUBSCRIPTION)).encode() in self.words
 
 
 def uuids(texts: Iterable[object]) -> Iterator[UUID]:
@@ -141,6 +144,12 @@ def _parsed(line: bytes) -> dict[str, object]:
     except (ValueError, RecursionError):
         return {}
     return event if isinstance(event, dict) else {}
+
+
+def _is_readable(event: Mapping[str, object]) -> bool:
+    """Whether its fields say whose it is, in texts."""
+    known = event.get("event") in _KINDS and event.get("version") == VERSION
+    return known and all(isinstance(event.get(name, ""), str) for name in (CLIENT, SUBSCRIPTION))
 
 
 def _lines(content: bytes) -> Iterator[bytes]:
@@ -168,9 +177,9 @@ def _packed_as(content: bytes, parts: Iterable[bytes]) -> bytes:
     return packed.getvalue()
 
 
-def _failed_record(line: bytes) -> bytes:
-    """https://docs.aws.amazon.com/firehose/latest/dev/retry.html has its fields; what isn't such a line is its own."""
+def _failed_lines(record: bytes) -> list[bytes]:
+    """The lines that Firehose could not write, by https://docs.aws.amazon.com/firehose/latest/dev/retry.html."""
     try:
-        return line + b64decode(json.loads(line)["rawData"])
+        return b64decode(json.loads(record)["rawData"]).splitlines()
     except (ValueError, LookupError, TypeError, RecursionError):
-        return line
+        return []

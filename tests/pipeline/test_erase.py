@@ -1,7 +1,9 @@
 """What `erase` removes of a client, and that nothing brings it back."""
 
+import gzip
 import json
 from base64 import b64encode
+from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -13,16 +15,17 @@ from pyarrow import parquet as pq
 
 from clarion.decisions import PushDecision
 from clarion.deliveries import DeliveryRecord, pack
+from clarion.subscription_events import RuleRef
 from pipeline.__main__ import main
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.erase.run import Erased, ErasureJournal, erase
 from pipeline.explain.request import ExplainRequest, explain
 from pipeline.lake.commits import CommitConflict, LakeView, Manifest, commit, new_commit, read_manifest
 from pipeline.lake.files import listed
-from pipeline.lake.lookup import Lookup
+from pipeline.lake.lookup import Lookup, kind_of
 from pipeline.lake.parquet import write_parquet
 from pipeline.period import DAY_MS, Period, hour_path, hour_start
-from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, subscribed
+from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, TOPIC, SmallLake, Way, ruled, subscribed
 
 HOUR = hour_path(START)
 PERIOD = Period(START - DAY_MS, START + DAY_MS)
@@ -230,6 +233,47 @@ def test_lines_that_nobody_here_can_read_are_removed_if_an_id_stands_in_them(tmp
     write(lake, "events/day=2026-09-21/hour=14/0", newer.encode())
     assert run(lake).removed == {"events": 2}
     assert (Path(lake.root) / "events/day=2026-09-21/hour=14/0").read_bytes() == b'{"event":"newer"}\n'
+
+
+def test_in_hours_that_are_not_compacted_others_keep_what_names_the_client_as_its_sender(tmp_path: Path) -> None:
+    """For statements a client is a key that others listen to, and a rule's key has it within."""
+    lake = SmallLake(tmp_path / "lake")
+    key = b"\x01" + CLIENT + TOPIC
+    theirs = [
+        subscribed(TABLET, OTHER),
+        ruled(key, TABLET).model_copy(update={"rules": (RuleRef(key=key, condition=CLIENT),)}),
+        WAY.notification(to=TABLET, client=OTHER).model_copy(update={"sender": CLIENT, "key": key}),
+        WAY.envelope().model_copy(update={"sender": CLIENT}),
+        WAY.push(to=TABLET),
+    ]
+    path = lake.stream(*theirs, subscribed(), ruled(key), *WAY.delivered(), at=START)
+    assert run(lake).removed == {"events": 4}
+    left = [*theirs, *WAY.delivered()[:2]]
+    kept = gzip.decompress((Path(lake.root) / path).read_bytes()).splitlines()
+    assert [Counter(json.loads(line)["event"] for line in kept)] == [Counter(kind_of(type(one)) for one in left)]
+    assert kept[: len(theirs)] == [one.to_line().strip() for one in theirs]
+
+
+def test_a_line_that_nobody_here_can_read_names_the_client_by_its_whole_id(tmp_path: Path) -> None:
+    """But for the sender's own field: of a later version, or of no kind, anything else may say whose it is."""
+    lake = SmallLake(tmp_path / "lake")
+    others = [
+        {"version": 2, "event": "notification", "sender": CLIENT.hex(), "key": f"01{CLIENT.hex()}{TOPIC.hex()}"},
+        {"version": 1, "event": "newer", "key": f"01{CLIENT.hex()}"},
+    ]
+    own = [
+        {"version": 2, "event": "notification", "whose": CLIENT.hex()},
+        {"version": 1, "event": "push", "client_id": [CLIENT.hex()]},
+        {"version": 1, "event": "newer", "text": f"of {PHONE}, and others"},
+    ]
+    lake.commit(subscribed())
+    lines = [json.dumps(each).encode() for each in (*others, *own)]
+    path = "events/day=2026-09-21/hour=14/odd"
+    write(lake, path, b"".join(line + b"\n" for line in (*lines, b"cut short: 01" + CLIENT.hex().encode())))
+    run(lake)
+    assert (Path(lake.root) / path).read_bytes().splitlines() == [
+        *lines[: len(others)], b"cut short: 01" + CLIENT.hex().encode(),
+    ]  # fmt: skip
 
 
 def test_as_the_sender_of_others_envelopes_it_stays(lake: SmallLake) -> None:
