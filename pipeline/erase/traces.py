@@ -19,9 +19,8 @@ from clarion.deliveries import without
 from pipeline.columns import VERSION, EventKind
 from pipeline.lake.raw import LINE_BYTES, bounded, is_cut, is_gzip, lines_of, unpacked
 
-LINE = "value"
-TEXTS = ("message", LINE)
-"""Columns of text that may hold an id: of a plan's message, and of an unreadable line."""
+MESSAGE, LINE = "message", "value"
+"""Columns of text that may say whose a row is: the message of a replay's plan, and an unreadable line."""
 CLIENT, SUBSCRIPTION, SENDER = "client_id", "subscription_id", "sender"
 ERASED = b"erased"
 CLIENT_BYTES = (16, 32)
@@ -65,7 +64,7 @@ class Traces:
 
     def columns(self, schema: pa.Schema) -> list[str]:
         """Those by which rows of this schema may be the client's."""
-        return [name for name in schema.names if name in {CLIENT, SUBSCRIPTION, *TEXTS}]
+        return [name for name in schema.names if name in {CLIENT, SUBSCRIPTION, MESSAGE, LINE}]
 
     def rows(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Which rows are the client's; `batch` has one of `columns` at least."""
@@ -104,9 +103,8 @@ class Traces:
             return pc.equal(column, pa.scalar(self.client, column.type))
         if name == SUBSCRIPTION:
             return pc.is_in(column, pa.array(sorted(map(str, self.subscriptions)), column.type))
-        # Unreadable lines go as they do from the stream's files.
-        is_own = self._has_line if name == LINE else self.count
-        return pa.array([bool(is_own((text or "").encode())) for text in column.to_pylist()], pa.bool_())
+        is_own = self._has_line if name == LINE else self._is_to
+        return pa.array([is_own((text or "").encode()) for text in column.to_pylist()], pa.bool_())
 
     def _has_line(self, line: bytes) -> bool:
         """Whether an event is the client's; what nobody here can read is, if it names it otherwise than as its sender."""
@@ -119,6 +117,10 @@ class Traces:
 
     def _has_failed(self, record: bytes) -> bool:
         return self.count(record) > 0 or any(map(self._has_line, _failed_lines(record)))
+
+    def _is_to(self, message: bytes) -> bool:
+        """Whether a push's recipient is the client."""
+        return self.count(message) > 0 and self._has_event(_parsed(message))
 
     def _has_event(self, event: Mapping[str, object]) -> bool:
         """By its fields, as a row is: where else an id stands in it, it is somebody else's."""

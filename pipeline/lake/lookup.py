@@ -94,8 +94,9 @@ class Lookup:
         """What of these was sent to the live system again since then: receipt and subscription."""
         paths = [file.path for run in runs_since(self.root, since) for file in run.files]
         tables = self._mapped(lambda path: self._table(path, list(NOTIFICATION_KEY)), paths)
-        rows = ((UUID(row["receipt"]), UUID(row["subscription_id"])) for table in tables for row in table.to_pylist())
-        return {row for row in rows if row[0] in receipts}
+        rows = (row for table in tables for row in table.to_pylist() if row["subscription_id"])
+        pairs = ((UUID(row["receipt"]), UUID(row["subscription_id"])) for row in rows)
+        return {pair for pair in pairs if pair[0] in receipts}
 
     def receipts(self, model: type[Event], arrived: Period) -> Iterator[str]:
         """Those of all events of a kind."""

@@ -65,8 +65,12 @@ DIFFERENCE = StructType([
 PLAN = StructType([
     _field("place", _LONG),
     _field("receipt", _TEXT),
-    _field("subscription_id", _TEXT),
+    _field("subscription_id", _TEXT, needed=False),
     _field("route", _TEXT),
     _field("message", _TEXT, needed=False),
 ])  # fmt: skip
-"""What `replay` sends again: a row for each notification. Those of one envelope share one message: see `replay`."""
+"""What `replay` sends again: a row for each notification, with its message.
+
+Where an envelope is decided anew, its notifications share one, which has a row of its own, for nobody in particular: so
+it stays if one of them is erased.
+"""

@@ -89,7 +89,9 @@ def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, d
     ).mapInArrow(partial(_build_batches, oversize=lake.oversize), in_spark(_BUILT))  # fmt: skip
     ordered = rows.orderBy(*NOTIFICATION_KEY).withColumn("place", F.monotonically_increasing_id())
     planned = ordered.select(*PLAN.names).persist()
-    counts = planned.agg(F.count("*"), F.count("message"), F.count(F.when(F.col("route") == "", 1))).first()
+    counts = planned.agg(
+        F.count("subscription_id"), F.count("message"), F.count(F.when(F.col("route") == "", 1))
+    ).first()
     notifications, messages, expired = counts or (0, 0, 0)
     if not dry_run:
         files = lake.write_files(REPLAYS, named(run_name(run), planned.where(F.col("route") != "")))
@@ -105,33 +107,34 @@ def _build_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> I
     for batch in batches:
         rows = batch.to_pylist()
         raws = fetched(oversize, (row["raw"] for row in rows), (row["location"] for row in rows))
-        built = [_built(row, raw) for row, raw in zip(rows, raws, strict=True)]
+        built = [each for row, raw in zip(rows, raws, strict=True) for each in _built(row, raw)]
         yield pa.RecordBatch.from_pylist(built, schema=_BUILT)
 
 
-def _built(row: Mapping[str, Any], raw: bytes | None) -> dict[str, object]:
-    """A row of the plan; what has expired, or is gone, has no route."""
+def _built(row: Mapping[str, Any], raw: bytes | None) -> list[dict[str, object]]:
+    """A row of the plan; what has expired, or is gone, has no route. With the first of an envelope, that of its message."""
     who = {name: row[name] for name in NOTIFICATION_KEY}
     nowhere = who | {"route": "", "message": None}
     if raw is None:
-        return nowhere
+        return [nowhere]
     envelope = network(row["network"]).decode(raw)
     if envelope.expires_at * 1000 <= row["now"]:
-        return nowhere
+        return [nowhere]
     # As ingest sent it: what was too large for a message still is.
     place = {"raw": raw} if row["location"] is None else {"location": row["location"]}
     message = EnvelopeMessage(
         network=row["network"], receipt=UUID(row["receipt"]), observed_at=row["observed_at"], **place
     )
     if not row["begun"]:
-        return who | {"route": ENVELOPES, "message": message.to_json() if row["first"] else None}
+        shared = {"receipt": row["receipt"], "subscription_id": None, "route": ENVELOPES, "message": message.to_json()}
+        return [*([shared] if row["first"] else []), who | {"route": ENVELOPES, "message": None}]
     if row["wanted"] is None:
         # Only match can read a secret condition: whether it is wanted, and how.
         alone = RemainderMessage(**message.observation, subscription_ids=(row["subscription_id"],))
-        return who | {"route": ENVELOPES, "message": alone.to_json()}
+        return [who | {"route": ENVELOPES, "message": alone.to_json()}]
     recipient = Recipient(UUID(row["subscription_id"]), row["client_id"], Channel(row["channel"]))
     push = PushMessage.of(message, envelope, row["key"], Wanted(row["wanted"]), recipient)
-    return who | {"route": str(push.channel), "message": push.to_json()}
+    return [who | {"route": str(push.channel), "message": push.to_json()}]
 
 
 def send(  # noqa: PLR0913 - each by name

@@ -13,8 +13,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from clarion.decisions import PushDecision
+from clarion.channels import Channel
+from clarion.decisions import PushDecision, Wanted
 from clarion.deliveries import DeliveryRecord, pack
+from clarion.messages import EnvelopeMessage, PushMessage, Recipient
+from clarion.networks import STATEMENTS, network
 from clarion.subscription_events import RuleRef
 from pipeline.__main__ import main
 from pipeline.compaction.completeness import incomplete_hours
@@ -181,7 +184,7 @@ def test_what_is_of_no_hour_is_committed_without_the_client(lake: SmallLake, nam
     rows = [
         {"subscription_id": str(PHONE), "client_id": CLIENT, "message": None},
         {"subscription_id": str(TABLET), "client_id": OTHER, "message": "to its tablet"},
-        {"subscription_id": str(TABLET), "client_id": OTHER, "message": f"one leg of {PHONE}"},
+        {"subscription_id": str(TABLET), "client_id": OTHER, "message": json.dumps({"client_id": CLIENT.hex()})},
     ]
     columns = [("subscription_id", pa.string()), ("client_id", pa.binary()), ("message", pa.string())]
     batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema(columns))
@@ -225,6 +228,22 @@ def test_records_that_the_stream_could_not_write_are_removed_whole(lake: SmallLa
     write(lake, "errors/failed/day=2026-09-21/hour=14/0", "".join(f"{json.dumps(one)}\n" for one in failed).encode())
     assert run(lake).removed["errors"] == 1
     assert holding(lake) == []
+
+
+def test_a_push_to_somebody_else_that_a_replay_has_sent_stays_in_its_plan_though_the_client_is_its_sender(
+    lake: SmallLake,
+) -> None:
+    """Without its row nobody would know that the loss was repaired: it would be pushed once more."""
+    message = EnvelopeMessage(network=STATEMENTS, receipt=WAY.receipt, observed_at=START, raw=WAY.raw)
+    envelope, to = network(STATEMENTS).decode(WAY.raw), Recipient(TABLET, OTHER, Channel.APNS)
+    push = PushMessage.of(message, envelope, WAY.key, Wanted.ALERT, to).to_json()
+    assert WAY.sender
+    assert WAY.sender.hex() in push
+    rows = pa.RecordBatch.from_pylist([{"subscription_id": str(TABLET), "message": push}])
+    made = write_parquet(lake.root, "replays/run=1/commit=1", [rows])
+    commit(lake.root, Manifest("replays/run=1", "1", START, None, (), {"replays/run=1": (made,)}), None)
+    assert erase(lake.root, WAY.sender, dry_run=False, report=lambda _: None) == Erased({}, 0)
+    assert erase(lake.root, OTHER, dry_run=False, report=lambda _: None).removed["replays/run=1"] == 1
 
 
 def test_lines_that_nobody_here_can_read_are_removed_if_an_id_stands_in_them(tmp_path: Path) -> None:

@@ -275,14 +275,14 @@ def test_any_other_file_loses_the_ids_text_or_not_unless_it_is_parquet() -> None
 ROWS = pa.RecordBatch.from_pydict({
     "client_id": [CLIENT, OTHER, None, None, None],
     "subscription_id": [str(TABLET), str(PHONE), None, str(TABLET), None],
-    "message": [None, None, f"to {PHONE}", "to nobody", None],
+    "message": [None, None, json.dumps({"subscription_id": str(PHONE)}), f"about {PHONE}", None],
     "sender": [OTHER, CLIENT, CLIENT, CLIENT, CLIENT],
 }, schema=pa.schema({
     "client_id": pa.binary(), "subscription_id": pa.string(), "message": pa.string(), "sender": pa.binary(),
 }))  # fmt: skip
 
 
-def test_a_row_is_the_clients_by_its_id_by_a_subscription_or_by_a_text_and_never_as_the_sender() -> None:
+def test_a_row_is_the_clients_by_its_id_by_a_subscription_or_as_a_recipient_and_never_as_the_sender() -> None:
     assert TRACES.columns(ROWS.schema) == ["client_id", "subscription_id", "message"]
     assert TRACES.rows(ROWS).to_pylist() == [True, True, True, False, False]
     assert Traces(CLIENT).rows(ROWS).to_pylist() == [True, False, False, False, False]

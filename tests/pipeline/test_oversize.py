@@ -95,8 +95,9 @@ def test_what_was_observed_and_never_decided_is_missing_and_nothing_else_is(foun
 def test_a_large_envelope_is_replayed_by_its_location(lake: EventLake, found: DataFrame) -> None:
     planned = replay.plan(lake, found, PERIOD, NOW, dry_run=False)
     assert (planned.notifications, planned.messages, planned.expired) == (1, 1, 0)
-    [row] = lake.plans(since=0).collect()
-    message = EnvelopeMessage.model_validate_json(row["message"])
+    [shared, row] = lake.plans(since=0).orderBy("place").collect()
+    assert (shared["subscription_id"], row["subscription_id"], row["message"]) == (None, SUBSCRIPTION, None)
+    message = EnvelopeMessage.model_validate_json(shared["message"])
     assert (str(message.receipt), message.location, message.raw) == (KEPT, place(KEPT), None)
 
 
