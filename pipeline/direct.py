@@ -44,7 +44,7 @@ def main(words: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except LAKE_ERRORS as error:
-        _log(f"the lake can't be read or written: {error}")
+        _log(f"the lake can't be read or written: {' '.join(str(error).split())}")
         return NO_ANSWER
 
 

@@ -31,6 +31,7 @@ from itertools import chain
 from typing import Any, Self
 
 import pyarrow as pa
+from botocore.exceptions import BotoCoreError, ClientError
 
 from pipeline.columns import LINKS
 from pipeline.lake.files import CONNECTIONS, folders, joined, listed, read_text, remove, swap_text
@@ -49,8 +50,8 @@ class DamagedManifest(Exception):  # noqa: N818 - it says what it is
     """A manifest that can't be read, or that is another hour's: nobody can say what counts, so whoever needs it comes to an end."""
 
 
-LAKE_ERRORS = (OSError, pa.ArrowInvalid, DamagedManifest, json.JSONDecodeError)
-"""What is raised at a file that is forbidden, gone or damaged; S3's refusals are `OSError`, too."""
+LAKE_ERRORS = (OSError, pa.ArrowInvalid, DamagedManifest, json.JSONDecodeError, BotoCoreError, ClientError)
+"""What is raised at a file that is forbidden, gone or damaged; what S3 refuses is PyArrow's `OSError` or boto3's own."""
 
 
 type Kinds = Mapping[str, tuple[DataFile, ...]]
