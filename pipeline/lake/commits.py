@@ -63,7 +63,8 @@ class Manifest:
     """What counts of an hour.
 
     `sealed_at` is when it was found complete, in UNIX milliseconds. `counted` is how many records the live system's own
-    counters say must at least be there; None if nobody has asked them. `raw` are the stream's files that it was made of.
+    counters say must at least have come; None if nobody has asked them. `erased` is how many of its lines `erase` has
+    removed. `raw` are the stream's files that it was made of.
     Of a period's differences, `seen` are the hours that they were made of, with the `sealed_at` that each had.
     """
 
@@ -74,10 +75,16 @@ class Manifest:
     raw: tuple[DataFile, ...] = ()
     kinds: Kinds = field(default_factory=dict)
     seen: Mapping[str, int | None] = field(default_factory=dict)
+    erased: int = 0
 
     @property
     def lines(self) -> int:
         return sum(each.lines for each in self.files)
+
+    @property
+    def arrived(self) -> int:
+        """How many lines have come."""
+        return self.lines + self.erased
 
     @property
     def files(self) -> tuple[DataFile, ...]:

@@ -148,8 +148,8 @@ class Lookup:
         for hour in self._view.manifests(arrived):
             if unreadable := sum(each.lines for each in hour.kinds.get(UNREADABLE, ())):
                 yield f"{unreadable} lines of {hour.hour} can't be read"
-            if hour.lines < (hour.counted or 0):
-                yield f"{hour.lines} lines of {hour.hour} have arrived, of {hour.counted} records at least"
+            if hour.arrived < (hour.counted or 0):
+                yield f"{hour.arrived} lines of {hour.hour} have arrived, of {hour.counted} records at least"
         if self.unreadable:
             yield f"{len(self.unreadable)} lines about it can't be read"
         yield from (f"{path} is damaged: only its beginning could be read, if anything" for path in self.damaged)

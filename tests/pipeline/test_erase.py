@@ -23,7 +23,7 @@ from pipeline.__main__ import main
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.erase.run import Erased, ErasureJournal, erase
 from pipeline.explain.request import ExplainRequest, explain
-from pipeline.lake.commits import CommitConflict, LakeView, Manifest, commit, new_commit, read_manifest
+from pipeline.lake.commits import CommitConflict, LakeView, Manifest, commit, new_commit, read_manifest, update
 from pipeline.lake.files import listed
 from pipeline.lake.lookup import Lookup, kind_of
 from pipeline.lake.parquet import write_parquet
@@ -106,9 +106,28 @@ def test_an_hour_that_had_nothing_else_can_still_be_judged(tmp_path: Path) -> No
     run(lake)
     after = read_manifest(lake.root, HOUR)
     assert after
-    assert (after.lines, after.counted) == (0, 0)
+    assert (after.lines, after.erased, after.counted) == (0, 1, None)
     hour = Period(hour_start(HOUR), hour_start(HOUR) + 1)
     assert HOUR not in {each.hour for each in incomplete_hours(LakeView(lake.root), hour, START)}
+
+
+@pytest.mark.parametrize("compacted", [True, False])
+def test_an_hour_is_not_taken_for_emptier_than_its_records_for_what_was_erased(
+    tmp_path: Path, *, compacted: bool
+) -> None:
+    """`compact` asks how many came, and the answer stays the same whoever is erased."""
+    lake, others = SmallLake(tmp_path / "lake"), [*SENT[:2], *SENT[4:]]
+    path = lake.stream(*RULED[:1], *SENT, at=START)
+    if compacted:
+        lake.compact(path, *RULED[:1], *SENT, at=START)
+    run(lake)
+    if not compacted:
+        lake.compact(path, *others, at=START)
+    after = update(lake.root, HOUR, lambda known: replace(known, counted=7))
+    assert (after.lines, after.erased, after.arrived) == (4, 3, 7)
+    hour = Period(hour_start(HOUR), hour_start(HOUR) + 1)
+    assert HOUR not in {each.hour for each in incomplete_hours(LakeView(lake.root), hour, START)}
+    assert not [doubt for doubt in Lookup(lake.root).doubts(hour) if "have arrived" in doubt]
 
 
 def test_a_compaction_that_began_before_loses_its_race(lake: SmallLake) -> None:
@@ -200,6 +219,22 @@ def test_what_is_of_no_hour_is_committed_without_the_client(lake: SmallLake, nam
     assert holding(lake) == []
 
 
+def test_a_push_to_somebody_else_that_a_replay_has_sent_stays_in_its_plan_though_the_client_is_its_sender(
+    lake: SmallLake,
+) -> None:
+    """Without its row nobody would know that the loss was repaired: it would be pushed once more."""
+    message = EnvelopeMessage(network=STATEMENTS, receipt=WAY.receipt, observed_at=START, raw=WAY.raw)
+    envelope, to = network(STATEMENTS).decode(WAY.raw), Recipient(TABLET, OTHER, Channel.APNS)
+    push = PushMessage.of(message, envelope, WAY.key, Wanted.ALERT, to).to_json()
+    assert WAY.sender
+    assert WAY.sender.hex() in push
+    rows = pa.RecordBatch.from_pylist([{"subscription_id": str(TABLET), "message": push}])
+    made = write_parquet(lake.root, "replays/run=1/commit=1", [rows])
+    commit(lake.root, Manifest("replays/run=1", "1", START, None, (), {"replays/run=1": (made,)}), None)
+    assert erase(lake.root, WAY.sender, dry_run=False, report=lambda _: None) == Erased({}, 0)
+    assert erase(lake.root, OTHER, dry_run=False, report=lambda _: None).removed["replays/run=1"] == 1
+
+
 def test_the_index_of_deliveries_has_only_others(lake: SmallLake) -> None:
     looks_zipped = UUID("1f8b0000-0000-0000-0000-000000000000")
     records = [DeliveryRecord(each, START, PushDecision.DELIVERED, 300, 1) for each in (PHONE, looks_zipped)]
@@ -228,22 +263,6 @@ def test_records_that_the_stream_could_not_write_are_removed_whole(lake: SmallLa
     write(lake, "errors/failed/day=2026-09-21/hour=14/0", "".join(f"{json.dumps(one)}\n" for one in failed).encode())
     assert run(lake).removed["errors"] == 1
     assert holding(lake) == []
-
-
-def test_a_push_to_somebody_else_that_a_replay_has_sent_stays_in_its_plan_though_the_client_is_its_sender(
-    lake: SmallLake,
-) -> None:
-    """Without its row nobody would know that the loss was repaired: it would be pushed once more."""
-    message = EnvelopeMessage(network=STATEMENTS, receipt=WAY.receipt, observed_at=START, raw=WAY.raw)
-    envelope, to = network(STATEMENTS).decode(WAY.raw), Recipient(TABLET, OTHER, Channel.APNS)
-    push = PushMessage.of(message, envelope, WAY.key, Wanted.ALERT, to).to_json()
-    assert WAY.sender
-    assert WAY.sender.hex() in push
-    rows = pa.RecordBatch.from_pylist([{"subscription_id": str(TABLET), "message": push}])
-    made = write_parquet(lake.root, "replays/run=1/commit=1", [rows])
-    commit(lake.root, Manifest("replays/run=1", "1", START, None, (), {"replays/run=1": (made,)}), None)
-    assert erase(lake.root, WAY.sender, dry_run=False, report=lambda _: None) == Erased({}, 0)
-    assert erase(lake.root, OTHER, dry_run=False, report=lambda _: None).removed["replays/run=1"] == 1
 
 
 def test_lines_that_nobody_here_can_read_are_removed_if_an_id_stands_in_them(tmp_path: Path) -> None:

@@ -138,6 +138,22 @@ def test_a_commit_that_comes_while_an_hour_is_renewed_is_kept_and_cleaned_as_wel
     assert {kind: sum(each.lines for each in files) for kind, files in after.kinds.items()} == {
         "observed": 1, "envelope": 1, "notification": 1, "push": 2,
     }  # fmt: skip
+    assert after.arrived == 8
+
+
+@pytest.mark.parametrize("number", [2, 4], ids=["after it was cleaned", "before"])
+def test_of_a_file_that_another_commit_takes_in_meanwhile_each_line_is_counted_once(
+    s3: RecordedS3,  # noqa: F811
+    number: int,
+) -> None:
+    """Whether it was read before the erasure has cleaned it or after that."""
+    lake, events = SmallLake(ROOT), WAY.delivered()
+    path, hour = lake.stream(*events), hour_path(START)
+    s3.before["PUT", f"/{BUCKET}/{manifest_path(hour)}"] = lambda: lake.compact(path, *events[:number])
+    run(lake)
+    after = read_manifest(ROOT, hour)
+    assert after
+    assert (after.lines, after.erased) == (2, 2)
 
 
 def holding(lake: SmallLake) -> list[str]:
