@@ -24,10 +24,11 @@ def test_what_only_explains_the_rest_is_logged_and_no_metric(capsys: pytest.Capt
     assert (line["known_keys"], line["envelopes_held"]) == (7, 0)
 
 
-def test_a_lag_of_nothing_is_no_metric(capsys: pytest.CaptureFixture[str]) -> None:
-    [(_, metrics)] = reported(capsys, {Metric.RULES_BEHIND: 2_500, Metric.INGEST_LAG: 0})
+def test_a_lag_that_any_envelope_has_is_logged_and_no_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    [(line, metrics)] = reported(capsys, {Metric.RULES_BEHIND: 2_500, Metric.INGEST_LAG: 1_040})
     assert metrics == {"rules_behind"}
-    [(_, metrics)] = reported(capsys, {Metric.RULES_BEHIND: 2_500, Metric.INGEST_LAG: 40})
+    assert line["ingest_lag"] == 1_040
+    [(_, metrics)] = reported(capsys, {Metric.RULES_BEHIND: 2_500, Metric.INGEST_LAG: 6_000})
     assert metrics == {"rules_behind", "ingest_lag"}
 
 
