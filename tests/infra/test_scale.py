@@ -1,18 +1,26 @@
 """docs/scale.md against what is deployed and measured."""
 
+import json
+
+import pytest
 from aws_cdk.assertions import Template
 
+from bench.figures import MEASURED
 from bench.scale import (
+    MILLION,
+    MOST_TASKS,
     PAGE_OF_DOCS,
     PARTITION_WRITES,
+    READ_CPU_S,
+    Aftermath,
     Capacities,
     Measured,
     crowd_s,
+    shared_cpu_s,
     tables,
 )
 from infra.environments import PROD
 
-MILLION = 1_000_000
 DOCS = PAGE_OF_DOCS.read_text()
 
 
@@ -40,7 +48,25 @@ def test_the_page_states_what_a_few_legs_would_take() -> None:
     assert "a million would take more than ten minutes" in DOCS
 
 
-def test_the_page_states_how_long_dispatch_takes_for_a_million(prod: Template) -> None:
-    apns = Capacities.of(prod).apns
-    seconds = MILLION / apns.concurrency / apns.batch * Measured.read().dispatch_batch_s
-    assert f"`concurrency` of {apns.concurrency}, a million iPhones take {seconds / 60:.0f} minutes" in DOCS
+def test_a_crowd_is_pushed_after_it_is_queued_and_alarms_go_off_meanwhile(prod: Template) -> None:
+    after = Aftermath.of(Capacities.of(prod), Measured.read())
+    assert after.pushed_s == pytest.approx(MILLION / 10 / PROD.dispatch.concurrency * Measured.read().dispatch_batch_s)
+    assert after.queued_s < after.alarm_s(PROD.thresholds.call_age_s) < after.alarm_s(PROD.thresholds.push_age_s)
+    assert after.alarm_s(PROD.thresholds.push_age_s) < after.pushed_s
+    assert after.longest_wait_s + after.queued_s == after.pushed_s
+    kept_up = Aftermath(after.queued_s, MILLION * after.each_s / after.keeping_up, after.each_s)
+    assert kept_up.pushed_s <= after.queued_s
+
+
+def test_the_page_says_which_figures_are_reckoned() -> None:
+    figures = json.loads(MEASURED.read_text()).values()
+    assert (len(figures), sum(one["how"].startswith("reckoned: ") for one in figures)) == (10, 5)
+    assert "[ten figures](../bench/measured.json): five were measured" in DOCS
+
+
+def test_fifty_thousand_a_second_are_more_than_tasks_of_ingest_can_read() -> None:
+    assert MOST_TASKS / shared_cpu_s(Measured.read(), MOST_TASKS) < 50_000
+    assert 0.6 < 50_000 * READ_CPU_S < 0.7
+    assert 2 * 50_000 * READ_CPU_S > 1
+    fifth = (5 / shared_cpu_s(Measured.read(), 5)) / (4 / shared_cpu_s(Measured.read(), 4))
+    assert fifth == pytest.approx(1 + 1 / 6, abs=0.02)
