@@ -7,19 +7,23 @@ from aws_cdk.assertions import Template
 
 from bench.figures import MEASURED
 from bench.scale import (
+    COST_PAGE,
     MILLION,
     MOST_TASKS,
+    NEW_TABLE_WRITES,
     PAGE_OF_DOCS,
     PARTITION_WRITES,
     READ_CPU_S,
     Aftermath,
     Capacities,
     Measured,
+    components,
     crowd_s,
     shared_cpu_s,
     tables,
 )
 from infra.environments import PROD
+from tests.match.ledger import read_table
 
 DOCS = PAGE_OF_DOCS.read_text()
 
@@ -56,6 +60,35 @@ def test_a_crowd_is_pushed_after_it_is_queued_and_alarms_go_off_meanwhile(prod: 
     assert after.longest_wait_s + after.queued_s == after.pushed_s
     kept_up = Aftermath(after.queued_s, MILLION * after.each_s / after.keeping_up, after.each_s)
     assert kept_up.pushed_s <= after.queued_s
+
+
+@pytest.mark.parametrize(
+    ("before", "component", "limit"),
+    [
+        (300, "pipeline, a whole day", "GB of its disks"),
+        (400, "events, in all other regions", "Firehose's bytes"),
+        (1_000, "ingest, one task", "processors"),
+        (1_000, "dispatch, a channel", "`concurrency`"),
+        (2_000, "events, in three regions", "Firehose's bytes"),
+        (3_000, "match", "`concurrency`"),
+        (4_000, "push_records, rate_limits", "writes of a new table"),
+        (12_000, "subscriptions", "reads of a new table"),
+        (24_000, "rate_limits, by_key of rules", "reads of a new table"),
+        (40_000, "push_records, rate_limits", "writes of a table"),
+    ],
+)
+def test_the_page_says_to_raise_a_limit_before_it_is_met(
+    prod: Template, before: int, component: str, limit: str
+) -> None:
+    ledger = read_table(COST_PAGE.read_text())
+    rows = {(each.name, each.limit): each for each in components(Capacities.of(prod), Measured.read(), ledger)}
+    assert 0.6 <= before / rows[component, limit].at <= 1
+    raising = DOCS.partition("## What to raise, and when")[2].partition("\n## ")[0]
+    assert f"{before:,}" in raising
+
+
+def test_the_page_states_what_warm_throughput_costs_once() -> None:
+    assert f"so ${(20_000 - NEW_TABLE_WRITES) * 0.00065:.2f} a table" in DOCS
 
 
 def test_the_page_says_which_figures_are_reckoned() -> None:
