@@ -19,11 +19,12 @@ from bench.idle_bill import (
     alarm_metrics,
     items,
     recorded_bytes,
-    stream_dollars,
+    setting,
     stream_reads,
     times,
 )
 from bench.markdown import inserted, table_row
+from bench.rules_stream import month_dollars
 from clarion.channels import Channel
 from clarion.networks import SIMPLEX, STATEMENTS, WALLETCONNECT, XMTP, ZULIP
 from infra.app import define_alone
@@ -90,9 +91,9 @@ def added(prod: DeployedStacks, dev: DeployedStacks, extended: Extended) -> Iter
     busy, idle = (stream_reads(prod, f"stream_{pause}_seconds") for pause in ("poll", "idle"))
     yield Item(
         "whatever is published, in `prod`",
-        f"the rules' stream is read twice a second while an envelope waits for a rule: {busy / 1_000_000:.0f} million times "
-        "at most",
-        stream_dollars(busy) - stream_dollars(idle),
+        f"the rules' stream is read every {setting(prod, 'stream_poll_seconds'):g} s while an envelope waits for a rule: "
+        f"{busy / 1_000_000:.0f} million times at most",
+        month_dollars(busy) - month_dollars(idle),
     )
     yield from _added_by_xmtp(prod, extended.xmtp)
     yield _added_by_zulip(prod, extended.zulip)

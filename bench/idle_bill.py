@@ -12,13 +12,24 @@ from aws_cdk import Stack
 from aws_cdk.assertions import Template
 from aws_lambda_powertools.metrics import MetricUnit
 
+from bench import rules_stream
 from clarion.metrics import Metric, metrics_of
 from clarion.networks import STATEMENTS
 from infra.config import EnvironmentConfig
 from infra.jobs import GIGABYTES, VCPUS
-from ingest.counts import LOGGED, PERIOD
+from ingest.counts import LOGGED_GAUGES, PERIOD
 from ingest.settings import RENEWALS, IngestSettings
-from pipeline.prices import GIGABYTE_SECOND, INVOCATION, LOG_BYTE, METRIC_MONTH, READ_UNIT, SQS_REQUEST, WRITE_UNIT
+from pipeline.prices import (
+    FREE_STREAM_READS,
+    GIGABYTE_SECOND,
+    INVOCATION,
+    LOG_BYTE,
+    METRIC_MONTH,
+    READ_UNIT,
+    SQS_REQUEST,
+    STREAM_READ,
+    WRITE_UNIT,
+)
 
 HOURS = 730
 PROCESSOR_HOUR, GIGABYTE_HOUR = 0.03238, 0.00356
@@ -28,9 +39,6 @@ SPOT = 0.3
 ADDRESS_HOUR = 0.005
 ALARM_METRIC = 0.10
 METRIC = METRIC_MONTH / 1_000_000
-STREAM_READ, FREE_STREAM_READS = 0.20, 2_500_000
-STREAM_SHARDS = 4
-"""Of a new table, which has as many partitions."""
 QUEUE_POLLS = 5 * 3 * 60 * HOURS
 """Lambda asks a quiet queue five at a time, each for twenty seconds."""
 TICK_S = 0.05
@@ -135,10 +143,10 @@ def _of_reading(deployed: DeployedStacks) -> Iterator[Item]:
     tasks = deployed.tasks
     reads = stream_reads(deployed, "stream_idle_seconds")
     yield Item(
-        f"reading the rules' stream, of a new table's {STREAM_SHARDS} shards: {STREAM_READ:.2f} a million, of which "
+        f"reading the rules' stream, of a new table's {rules_stream.SHARDS} shards: {STREAM_READ:.2f} a million, of which "
         f"{FREE_STREAM_READS / 1_000_000} million are free",
         f"{reads / 1_000_000:.1f} million",
-        stream_dollars(reads),
+        rules_stream.month_dollars(reads),
     )
     renewals = tasks * times(setting(deployed, "lease_seconds") / RENEWALS)
     yield Item(
@@ -156,11 +164,7 @@ def _of_reading(deployed: DeployedStacks) -> Iterator[Item]:
 
 def stream_reads(deployed: DeployedStacks, pause: str) -> float:
     """In a month, by all tasks; `pause` is the setting that says how many seconds lie between two."""
-    return deployed.tasks * STREAM_SHARDS * times(setting(deployed, pause))
-
-
-def stream_dollars(reads: float) -> float:
-    return max(0, reads - FREE_STREAM_READS) * STREAM_READ / 1_000_000
+    return HOURS * 3600 * rules_stream.reads_a_second(deployed.tasks, setting(deployed, pause))
 
 
 def recorded_bytes(network: str | None) -> int:
@@ -168,7 +172,7 @@ def recorded_bytes(network: str | None) -> int:
     metrics = metrics_of("ingest", "prod", network)
     for name in IDLE[network]:
         metrics.add_metric(name, MetricUnit.Count, 0)
-    for name in LOGGED if network is None else ():
+    for name in (*LOGGED_GAUGES, Metric.INGEST_LAG) if network is None else ():
         metrics.add_metadata(name, 0)
     return len(json.dumps(metrics.serialize_metric_set(), separators=(",", ":"))) + 26
 

@@ -58,7 +58,7 @@ def draw_rules(points: list[tuple[int, float]], statements: int, path: Path) -> 
 
 def draw_loads(found: dict[str, Any], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 4))
-    for name, label in (("as_deployed", "as deployed"), ("as_raised", "with what docs/scale.md asks for")):
+    for name, label in (("as_deployed", "as deployed"), ("as_raised", "raised, as far as it can be deployed")):
         loads = [one["load"] for one in found[name]]
         for percentile, style in (("p50", "-o"), ("p99", "--o")):
             axes.plot(loads, [one[percentile] for one in found[name]], style, label=f"{percentile}, {label}")

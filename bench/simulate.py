@@ -1,14 +1,16 @@
 """Predicts latency, cost and what breaks first at three loads, and how long a crowd takes: `make simulate`.
 
-Production's stages are made of its template and of bench/measured.json; whether such a model holds, `bench.fit` says. All
-figures go to `.build/simulation.json`, from which `make simulate-plots` draws.
+Production's stages are made of its template and of bench/measured.json; whether such a model holds, `bench.fit` says. It
+writes the tables of docs/scale.md, "The simulation", anew. All figures go to `.build/simulation.json`, from which
+`make simulate-plots` draws.
 """
 
 import json
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
 from math import ceil
 from typing import Any
 
@@ -16,19 +18,23 @@ import simpy
 
 from bench.fit import CHECK, FIT, SEED, check, each_further
 from bench.latency import percentiles
+from bench.markdown import inserted, table_row
 from bench.scale import (
+    CONCURRENCY,
     COST_PAGE,
     LOADS,
+    MOST_TASKS,
     NEW_TABLE_WRITES,
     PAGE,
+    PAGE_OF_DOCS,
     ROOT,
-    SECONDS_OF_A_DAY,
     Capacities,
     Component,
+    Consumption,
     Measured,
     components,
-    dollars_a_million,
     production,
+    shared_cpu_s,
 )
 from bench.simulation import FanOut, Path, SimulatedStage, SimulatedTable, StageModel
 from clarion.sqs import ENTRIES
@@ -44,6 +50,8 @@ CROWD, CALLS = 1_000_000, 100
 CROWD_SECONDS = 120
 """The aim for a crowd."""
 WARM_WRITES = 20_000
+LARGER_TASKS = [(2, 0.25), (2, 0.5), *((tasks, 1.0) for tasks in range(2, MOST_TASKS + 1))]
+"""How many of ingest can be deployed, and of how many processors, the smallest first."""
 MOST_LEGS = 256 // PAGES_OF_A_LEG
 
 
@@ -57,21 +65,23 @@ class Prediction:
     after_s: float
     waiting: Mapping[str, int]
     table_wait: float
-    dollars_a_day: float
 
-    def __str__(self) -> str:
+    def row(self, how: str) -> str:
         waiting = {name: count for name, count in self.waiting.items() if count > self.load / 10}
-        behind = "".join(f", {count:,} wait for {name}" for name, count in waiting.items())
-        return f"p50 {self.p50 * 1000:,.0f} ms, p99 {self.p99 * 1000:,.0f} ms{behind}"
+        behind = ", ".join(f"{count:,} wait for {name}" for name, count in waiting.items())
+        kept_up = f"overload, cut off after {self.after_s:.0f} s: {behind}" if behind else "keeps up"
+        latencies = (f"{1000 * seconds:,.0f}" for seconds in (self.p50, self.p99))
+        return table_row([f"{self.load:,}", how, *latencies, kept_up])
 
 
 def production_stages(deployed: Capacities, measured: Measured) -> list[StageModel]:
     single, pick_up, spread = measured.match_single_cpu_s, measured.pick_up_s, measured.spread
     match, apns = deployed.match, deployed.apns
-    sending = measured.ingest_cpu_s / deployed.processors
+    tasks, sends = deployed.tasks, deployed.tasks * deployed.sends
+    reading = shared_cpu_s(measured, tasks) / deployed.processors
     return [
-        StageModel("ingest", ENTRIES, 1, sending, sending, 0),
-        StageModel("sending", ENTRIES, deployed.sends, 0, 0, measured.queue_request_s, spread=spread),
+        StageModel("ingest", ENTRIES, tasks, reading, reading, 0),
+        StageModel("sending", ENTRIES, sends, 0, 0, measured.queue_request_s, spread=spread),
         StageModel(
             "match",
             match.batch,
@@ -86,20 +96,31 @@ def production_stages(deployed: Capacities, measured: Measured) -> list[StageMod
     ]
 
 
-def raised(deployed: Capacities, load: int, rows: Sequence[Component]) -> Capacities:
-    """With what docs/scale.md says that a load needs, and some headroom; never less than is deployed."""
-    needed = {(row.name, row.limit): HEADROOM * row.needed(load) for row in rows}
-    match, apns = (needed[name, "`concurrency`"] for name in ("match", "dispatch, by channel"))
+def raised(deployed: Capacities, measured: Measured, load: int, rows: Sequence[Component]) -> Capacities:
+    """With what docs/scale.md says that a load needs, and some headroom, as far as it can be deployed; never less than is."""
+    needed = {row.name: HEADROOM * row.needed(load) for row in rows if row.limit == CONCURRENCY}
+    tasks, processors = next(
+        (each for each in LARGER_TASKS if _taken_in(measured, *each) >= HEADROOM * load), LARGER_TASKS[-1]
+    )
     return replace(
         deployed,
-        match=deployed.match._replace(concurrency=max(deployed.match.concurrency, ceil(match))),
-        apns=deployed.apns._replace(concurrency=max(deployed.apns.concurrency, ceil(apns))),
-        processors=max(deployed.processors, needed["ingest", "processors of a task"]),
-        sends=max(deployed.sends, ceil(needed["the same", "requests in flight"])),
+        match=_at_least(deployed.match, needed["match"]),
+        apns=_at_least(deployed.apns, needed["dispatch, a channel"]),
+        tasks=tasks,
+        processors=processors,
     )
 
 
-def predict(deployed: Capacities, measured: Measured, load: int, writes: int, dollars: float) -> Prediction:
+def _taken_in(measured: Measured, tasks: int, processors: float) -> float:
+    """Statements a second."""
+    return tasks * processors / shared_cpu_s(measured, tasks)
+
+
+def _at_least(deployed: Consumption, needed: float) -> Consumption:
+    return deployed._replace(concurrency=max(deployed.concurrency, ceil(needed)))
+
+
+def predict(deployed: Capacities, measured: Measured, load: int, writes: int) -> Prediction:
     draw = random.Random(SEED)  # noqa: S311 - the same each time
     tables = [SimulatedTable(writes, draw) for _ in range(2)]
     path = Path.of(production_stages(deployed, measured), draw, tables=tables)
@@ -110,7 +131,7 @@ def predict(deployed: Capacities, measured: Measured, load: int, writes: int, do
     path.env.run()
     p50, p99 = percentiles(path.latencies())
     table_wait = max(table.longest_wait for table in tables)
-    return Prediction(load, p50, p99, seconds, waiting, table_wait, dollars * load * SECONDS_OF_A_DAY / 1_000_000)
+    return Prediction(load, p50, p99, seconds, waiting, table_wait)
 
 
 def crowd(deployed: Capacities, measured: Measured, receivers: int) -> dict[str, Any]:
@@ -140,17 +161,16 @@ def crowd(deployed: Capacities, measured: Measured, receivers: int) -> dict[str,
 
 def main() -> None:
     measured, deployed = Measured.read(), Capacities.of(production())
-    ledger = read_table(COST_PAGE.read_text())
-    rows = list(components(deployed, measured, ledger))
-    dollars = dollars_a_million(deployed, measured, ledger)
-    as_deployed = [predict(deployed, measured, load, NEW_TABLE_WRITES, dollars) for load in LOADS]
+    rows = components(deployed, measured, read_table(COST_PAGE.read_text()))
+    as_deployed = [predict(deployed, measured, load, NEW_TABLE_WRITES) for load in LOADS]
     as_raised = [
-        predict(raised(deployed, load, rows), measured, load, max(NEW_TABLE_WRITES, 2 * load), dollars)
+        predict(raised(deployed, measured, load, rows), measured, load, max(NEW_TABLE_WRITES, 2 * load))
         for load in LOADS
     ]
-    print(*report_loads(as_deployed, as_raised, min(rows, key=lambda row: row.at)), sep="\n")
     alone, beside = crowd(deployed, measured, 0), crowd(deployed, measured, CROWD)
-    print(report_crowd(alone, beside))
+    tables = [loads_table(as_deployed, as_raised), crowd_table(alone, beside)]
+    PAGE_OF_DOCS.write_text(reduce(inserted, tables, PAGE_OF_DOCS.read_text()))
+    print(*(line for table in tables for line in table), sep="\n")
     checked = check()
     print(f"check: {checked or f'not measured yet: run `make bench-latency` with RATE={FIT} and with RATE={CHECK}'}")
     results = {
@@ -164,23 +184,29 @@ def main() -> None:
     sys.exit(checked is not None and not checked.holds)
 
 
-def report_loads(as_deployed: Sequence[Prediction], as_raised: Sequence[Prediction], first: Component) -> Iterator[str]:
+def loads_table(as_deployed: Sequence[Prediction], as_raised: Sequence[Prediction]) -> list[str]:
+    heads = ["statements a second", "capacity", "p50, ms", "p99, ms", "at the end"]
+    lines = [table_row(heads), table_row(["--:", "---", "--:", "--:", "---"])]
     for now, then in zip(as_deployed, as_raised, strict=True):
-        limit = f"{first.name} is full at {first.at:,.0f}/s" if now.load > first.at else "nothing is full"
-        yield (
-            f"{now.load:,}/s, ${now.dollars_a_day:,.0f} a day: "
-            f"as deployed for {now.after_s:.0f} s {now}, {limit}; raised {then}"
-        )
+        lines += [now.row("as deployed"), then.row("raised")]
+    return lines
 
 
-def report_crowd(alone: Mapping[str, Any], beside: Mapping[str, Any]) -> str:
-    (p50, p99), (p50_alone, p99_alone) = (
-        [f"{seconds * 1000:.0f} ms" for seconds in one["calls"]] for one in (beside, alone)
-    )
-    return (
-        f"a crowd of {CROWD:,} is queued in {beside['queued_at'][-1]:.0f} s; calls beside it in p50 {p50}, p99 {p99}, "
-        f"without it in {p50_alone} and {p99_alone}"
-    )
+def crowd_table(alone: Mapping[str, Any], beside: Mapping[str, Any]) -> list[str]:
+    """Calls are those of others, until they are queued."""
+    heads = [
+        f"{CALLS} calls a second",
+        "p50, ms",
+        "p99, ms",
+        "the crowd is queued after, s",
+        f"aim, s: {CROWD_SECONDS}",
+    ]
+    lines = [table_row(heads), table_row(["---", *["--:"] * 4])]
+    for name, one in ((f"beside a crowd of {CROWD:,}", beside), ("without it", alone)):
+        queued = one["queued_at"]
+        taken = [f"{queued[-1]:.0f}", "met" if queued[-1] <= CROWD_SECONDS else "missed"] if queued else ["-", "-"]
+        lines.append(table_row([name, *(f"{1000 * seconds:.0f}" for seconds in one["calls"]), *taken]))
+    return lines
 
 
 if __name__ == "__main__":

@@ -61,9 +61,14 @@ _MATCH = Consumer(size=Size(memory_mb=1_024, timeout_s=30), concurrency=27, rece
 # price: docs/decisions/0010-caps.md.
 _PAGES = _MATCH.model_copy(update={"size": Size(memory_mb=1_769, timeout_s=30), "concurrency": 27, "batch": 1})
 
-# What fits into half a GB with a million rules: docs/operations.md, "What an ingest task carries".
+# What fits into half a GB with a million rules: docs/operations.md, "What an ingest task carries". Each reading of the rules'
+# stream is billed: docs/cost.md, "What was made lean".
 _SMALL = FollowingConfig(
-    seen_limit=4_000_000, outbox_bytes=24 << 20, second_look_bytes=16 << 20, standby_bytes=16 << 20
+    seen_limit=4_000_000,
+    outbox_bytes=24 << 20,
+    second_look_bytes=16 << 20,
+    standby_bytes=16 << 20,
+    stream_poll_seconds=1,
 )
 
 PROD = EnvironmentConfig(

@@ -12,6 +12,8 @@ LINKS = "symlinks"
 """The folder of the lists that Athena reads: see `pipeline.lake.commits`."""
 FILE_NAMES = {"at": "happened_at", "order": "window_version", "window": "count_window"}
 """Columns that have another name in the lake's files than in events: SQL reserves these words, in DuckDB or Athena."""
+VERSION = 1
+"""Of the lines that are read here."""
 UNREADABLE = "unreadable"
 """The kind of the lines that are of none."""
 NOTIFICATION_KEY = ("receipt", "subscription_id")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from pipeline.erase.run import erase
+from pipeline.erase.traces import CLIENT_BYTES
 from pipeline.explain.cases import Leeway
 from pipeline.explain.request import ExplainRequest, explain, parse_asked
 from pipeline.lake.commits import LAKE_ERRORS
@@ -43,7 +44,7 @@ def main(words: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except LAKE_ERRORS as error:
-        _log(f"the lake can't be read or written: {error}")
+        _log(f"the lake can't be read or written: {' '.join(str(error).split())}")
         return NO_ANSWER
 
 
@@ -134,9 +135,12 @@ def _asked(text: str) -> bytes | UUID:
 def client_id(text: str) -> bytes:
     """Raises `ArgumentTypeError` for what is none; it is not repeated either."""
     try:
-        return bytes.fromhex(text)
+        client = bytes.fromhex(text)
     except ValueError:
-        raise argparse.ArgumentTypeError("is no client's id in hex") from None
+        client = b""
+    if len(client) not in CLIENT_BYTES:
+        raise argparse.ArgumentTypeError("is no client's id in hex")
+    return client
 
 
 def instant(text: str) -> int:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from aws_lambda_powertools.metrics import MetricUnit
 
-from clarion.metrics import Metric, flush, metrics_of
+from clarion.decisions import EnvelopeDecision
+from clarion.metrics import Metric, decided, flush, metrics_of
 
 SERVICE = "ingest"
 PERIOD = 10.0
@@ -18,7 +19,10 @@ PERIOD = 10.0
 _MILLISECONDS = (Metric.INGEST_LAG, Metric.RULES_BEHIND)
 
 
-LOGGED = (Metric.REPLAY_REMAINING, Metric.ENVELOPES_HELD, Metric.SEEN_ENVELOPES, Metric.KNOWN_KEYS)
+LOGGED_GAUGES = (Metric.REPLAY_REMAINING, Metric.ENVELOPES_HELD, Metric.SEEN_ENVELOPES, Metric.KNOWN_KEYS)
+LOGGED_COUNTS = (Metric.ENVELOPES_SKIPPED, decided(EnvelopeDecision.UNMATCHED))
+USUAL_LAG_MS = 5_000
+"""A lag below it is only logged: an envelope waits a second for others that go to the lake, and a request may be repeated."""
 
 
 class OfNetwork(NamedTuple):
@@ -43,7 +47,7 @@ def report(stage: str, counts: Counts, gauges: Gauges) -> None:
     for network, values in _by_network({**counts, **gauges}).items():
         metrics = metrics_of(SERVICE, stage, network)
         for name, value in values.items():
-            if name in LOGGED:
+            if _is_only_logged(name, value):
                 metrics.add_metadata(name, value)
             # An alarm waits for a network's nodes to be none; other gauges at zero would be billed for nothing.
             elif value or network:
@@ -51,6 +55,10 @@ def report(stage: str, counts: Counts, gauges: Gauges) -> None:
                 metrics.add_metric(name=name, unit=unit, value=value)
         flush(metrics)
     counts.clear()
+
+
+def _is_only_logged(name: str, value: int) -> bool:
+    return name in LOGGED_GAUGES or name in LOGGED_COUNTS or (name == Metric.INGEST_LAG and value < USUAL_LAG_MS)
 
 
 def _by_network(values: Mapping[str | OfNetwork, int]) -> Mapping[str | None, Mapping[str, int]]:

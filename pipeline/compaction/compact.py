@@ -16,14 +16,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField
 from pyspark.storagelevel import StorageLevel
 
-from pipeline.columns import COLUMNS, NOTIFICATION_KEY, UNREADABLE, EventKind
+from pipeline.columns import COLUMNS, NOTIFICATION_KEY, UNREADABLE, VERSION, EventKind
 from pipeline.compaction.completeness import is_over
 from pipeline.compaction.merge import merge_small_files
 from pipeline.lake.commits import CommitConflict, Manifest, commit, discard, merged, new_commit, write_links
 from pipeline.lake.event_lake import HOME, EventLake, paths_frame
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import LINES, arrived_files, line_batches
-from pipeline.lake.schemas import RULE, SCHEMAS, VERSION, in_spark
+from pipeline.lake.schemas import RULE, SCHEMAS, in_spark
 from pipeline.period import Period
 
 MOST_ROUNDS = 20

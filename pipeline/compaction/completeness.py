@@ -119,10 +119,10 @@ def _changed(manifest: Manifest, arrived: set[str], sizes: Mapping[str, int]) ->
 
 
 def _unfinished(manifest: Manifest) -> Iterator[str]:
-    if not manifest.lines and manifest.counted is None:
+    if not manifest.arrived and manifest.counted is None:
         yield "nothing has arrived, and nobody has counted what came"
-    if manifest.lines < (manifest.counted or 0):
-        yield f"{manifest.lines} lines have arrived, of {manifest.counted} records at least"
+    if manifest.arrived < (manifest.counted or 0):
+        yield f"{manifest.arrived} lines have arrived, of {manifest.counted} records at least"
     if manifest.sealed_at is None:
         yield "it was not over when it was compacted"
 

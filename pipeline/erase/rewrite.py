@@ -28,7 +28,7 @@ from pipeline.lake.commits import (
 from pipeline.lake.files import filesystem, joined, listed, remove, replace_file
 from pipeline.lake.lookup import read_bytes
 from pipeline.lake.parquet import DataFile, write_parquet
-from pipeline.lake.raw import RAW
+from pipeline.lake.raw import RAW, arrival_hour
 
 _ROWS = 1 << 16
 _HOUR = re.compile(r"day=(\d{4}-\d\d-\d\d)/hour=(\w+)$")
@@ -43,6 +43,8 @@ class Rewriter:
     dry_run: bool
     left: dict[str, str] = field(default_factory=dict)
     """What could not be read or written, by path, and why: it may still have something of the client."""
+    cleaned: Counter[str] = field(default_factory=Counter)
+    """How many lines were removed, by the raw file."""
 
     def attempt[T, U](self, path: str, otherwise: T, function: Callable[..., U], *given: object) -> T | U:
         """What a function returns that works on the file `path`; `otherwise` where it can't, which is then `left`."""
@@ -83,24 +85,23 @@ class Rewriter:
         return self._own(path) > 0
 
     def _renew(self, name: str) -> Counter[str]:
-        before = read_manifest(self.root, name)
-        raw, removed = self._without_lines(name, before.raw if before else ())
-        old = before.kinds if before else {}
-        new = new_commit()
+        known, new = read_manifest(self.root, name) or Manifest(name, ""), new_commit()
+        raw, lines = self._without_lines(name, known.raw)
         made = {
             kind: [self.attempt(each.path, each, self._data_file, kind, name, new, each) for each in files]
-            for kind, files in old.items()
+            for kind, files in known.kinds.items()
         }
         kinds = {kind: tuple(filter(None, files)) for kind, files in made.items()}
+        rows: Counter[str] = Counter()
         for kind, files in kinds.items():
-            left_out = sum(each.lines for each in old[kind]) - sum(each.lines for each in files)
-            removed += Counter({kind: left_out}) if left_out else Counter()
+            rows[kind] = sum(each.lines for each in known.kinds[kind]) - sum(each.lines for each in files)
         if not self.dry_run:
-            after = _recounted(replace(before or Manifest(name, new), commit=new, raw=raw, kinds=kinds))
-            commit(self.root, after, before.commit if before else None)
+            erased = known.erased + rows.total() + self._never_compacted(known, raw)
+            after = replace(known, commit=new, raw=raw, kinds=kinds, erased=erased)
+            commit(self.root, after, known.commit or None)
             named = {each.path for each in after.files}
-            self.delete(each.path for each in (before.files if before else ()) if each.path not in named)
-        return removed
+            self.delete(each.path for each in known.files if each.path not in named)
+        return lines + rows
 
     def _data_file(self, kind: str, name: str, new: str, old: DataFile) -> DataFile | None:
         """The same file if it has nothing of the client; else the one that takes its place, unless nothing is left."""
@@ -125,11 +126,18 @@ class Rewriter:
                 renewed[path] = cleaned
         return tuple(renewed.values()), removed
 
+    def _never_compacted(self, known: Manifest, raw: Iterable[DataFile]) -> int:
+        """How many lines this run has removed from an hour's raw files that its commit was not made of."""
+        before, after = ({each.path: each.lines for each in files} for files in (known.raw, raw))
+        of_hour = ((path, lines) for path, lines in self.cleaned.items() if arrival_hour(path) == known.hour)
+        return sum(lines for path, lines in of_hour if before.get(path, 0) <= after.get(path, 0))
+
     def _cleaned(self, path: str) -> tuple[DataFile | None, int]:
         """A raw file as a manifest has to name it once it has no line of the client, and how many it had."""
         kept, lines = self.traces.without_lines(self.read(path))
         if lines:
             self.overwrite(path, kept)
+            self.cleaned[path] += lines
         return DataFile(path, count_lines(kept), len(kept), sha256(kept).hexdigest()), lines
 
     def has_lines(self, path: str) -> bool:
@@ -212,13 +220,6 @@ class Rewriter:
     def _opened(self, path: str) -> pq.ParquetFile:
         files, place = filesystem(joined(self.root, path))
         return pq.ParquetFile(place, filesystem=files)
-
-
-def _recounted(made: Manifest) -> Manifest:
-    """What is left counts as all that came: or an hour would be called emptier than its counters say."""
-    if made.sealed_at is None or (made.counted is None and made.lines):
-        return made
-    return replace(made, counted=min(made.counted or 0, made.lines))
 
 
 def is_content(path: str) -> bool:

@@ -7,14 +7,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision
-from pipeline.columns import EventKind
+from pipeline.columns import VERSION, EventKind
 from pipeline.compaction.completeness import declare_complete
 from pipeline.generator import faults, live, people, traffic
 from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, Made, Plan
 from pipeline.lake.event_lake import EventLake, hour_columns
 from pipeline.lake.raw import RAW, arrived_files
-from pipeline.lake.schemas import RULE, SCHEMAS, VERSION
+from pipeline.lake.schemas import RULE, SCHEMAS
 from pipeline.period import DAY_MS, HOUR_MS, arrivals
 
 _MADE = "made"

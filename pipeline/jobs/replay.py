@@ -51,6 +51,6 @@ def chosen(differences: DataFrame, wanted: argparse.Namespace) -> DataFrame:
     for name in CHOICES:
         if value := getattr(wanted, name):
             rows = rows.where(F.col(name) == str(value))
-    if wanted.client:
+    if wanted.client is not None:
         rows = rows.where(F.col("client_id") == F.lit(wanted.client))
     return rows

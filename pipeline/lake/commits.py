@@ -31,6 +31,7 @@ from itertools import chain
 from typing import Any, Self
 
 import pyarrow as pa
+from botocore.exceptions import BotoCoreError, ClientError
 
 from pipeline.columns import LINKS
 from pipeline.lake.files import CONNECTIONS, folders, joined, listed, read_text, remove, swap_text
@@ -49,8 +50,8 @@ class DamagedManifest(Exception):  # noqa: N818 - it says what it is
     """A manifest that can't be read, or that is another hour's: nobody can say what counts, so whoever needs it comes to an end."""
 
 
-LAKE_ERRORS = (OSError, pa.ArrowInvalid, DamagedManifest, json.JSONDecodeError)
-"""What is raised at a file that is forbidden, gone or damaged; S3's refusals are `OSError`, too."""
+LAKE_ERRORS = (OSError, pa.ArrowInvalid, DamagedManifest, json.JSONDecodeError, BotoCoreError, ClientError)
+"""What is raised at a file that is forbidden, gone or damaged; what S3 refuses is PyArrow's `OSError` or boto3's own."""
 
 
 type Kinds = Mapping[str, tuple[DataFile, ...]]
@@ -62,7 +63,8 @@ class Manifest:
     """What counts of an hour.
 
     `sealed_at` is when it was found complete, in UNIX milliseconds. `counted` is how many records the live system's own
-    counters say must at least be there; None if nobody has asked them. `raw` are the stream's files that it was made of.
+    counters say must at least have come; None if nobody has asked them. `erased` is how many of its lines `erase` has
+    removed. `raw` are the stream's files that it was made of.
     Of a period's differences, `seen` are the hours that they were made of, with the `sealed_at` that each had. Of a
     snapshot, `unread` are the hours before its end that held something which nobody could read.
     """
@@ -75,10 +77,16 @@ class Manifest:
     kinds: Kinds = field(default_factory=dict)
     seen: Mapping[str, int | None] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    erased: int = 0
 
     @property
     def lines(self) -> int:
         return sum(each.lines for each in self.files)
+
+    @property
+    def arrived(self) -> int:
+        """How many lines have come."""
+        return self.lines + self.erased
 
     @property
     def files(self) -> tuple[DataFile, ...]:

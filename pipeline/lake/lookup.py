@@ -9,9 +9,11 @@ So what is looked for costs one narrow column of the hours asked for; Parquet's 
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from hashlib import sha256
+from itertools import accumulate, chain
 from typing import Any
 from uuid import UUID
 
@@ -27,8 +29,9 @@ from clarion.subscription_events import RulesChanged
 from pipeline.columns import FILE_NAMES, NOTIFICATION_KEY, UNREADABLE
 from pipeline.lake.commits import LakeView
 from pipeline.lake.files import filesystem, folders, is_shown
+from pipeline.lake.pending import KEPT_BYTES, PendingLines
 from pipeline.lake.plans import runs_since
-from pipeline.lake.raw import DAMAGES, RAW, arrived_files, bounded, is_cut_to_nothing, lines_of, unpacks_too_far
+from pipeline.lake.raw import RAW, arrived_files
 from pipeline.period import DAY_MS, Period, hour_runs, hour_start
 
 READERS = 16
@@ -36,23 +39,26 @@ FEW = 8
 """Up to so many texts are looked for in a line before it is parsed."""
 _RULE_KEYS = "rules.list.element.key"
 _EVENT_NAMES = {in_files: in_events for in_events, in_files in FILE_NAMES.items()}
-_KIND = b'"event":"'
 
 type Sought = UUID | bytes
 
 
 @dataclass
 class Lookup:
-    """Of a lake at `root`, a path or URI. `unreadable` are the lines that hold what is looked for and can't be read.
+    """Of a lake at `root`, a path or URI, with so many bytes of memory for lines that no commit has.
 
-    `damaged` are files of the stream of which only the beginning can be read, and of a gzip bomb nothing.
+    `unreadable` are the digests of the lines that hold what is looked for and can't be read.
     """
 
     root: str
+    kept_bytes: int = KEPT_BYTES
     unreadable: set[bytes] = field(default_factory=set)
-    damaged: list[str] = field(default_factory=list)
     _arrived: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    _lines: dict[str, dict[bytes, list[bytes]]] = field(default_factory=dict)
+
+    @property
+    def damaged(self) -> list[str]:
+        """Files of the stream of which only the beginning can be read, and of a gzip bomb nothing."""
+        return self._lines.damaged
 
     def find[E: Event](self, model: type[E], column: str, values: Collection[Sought], arrived: Period) -> list[E]:
         """Each event of a kind that has one of `values` in a column, and arrived in those hours; each once."""
@@ -60,14 +66,14 @@ class Lookup:
             return []
         rows = self.rows(self.data_files(kind_of(model), arrived), column, values)
         sought = set(values)
-        here = (one for one in self.pending_events(model, sought, arrived) if getattr(one, column) in sought)
+        here = self._pending(model, sought, arrived, lambda one: one if getattr(one, column) in sought else None)
         return list(dict.fromkeys((*self.events(model, rows), *here)))
 
     def every[E: Event](self, model: type[E], arrived: Period, also: Sequence[str] = ()) -> list[E]:
         """All events of a kind of which there are few, and those of other files."""
         paths = [*also, *self.data_files(kind_of(model), arrived)]
         rows = (row for table in self._mapped(self._table, paths) for row in table.to_pylist())
-        return list(dict.fromkeys((*self.events(model, rows), *self.pending_events(model, (), arrived))))
+        return list(dict.fromkeys((*self.events(model, rows), *self._pending(model, (), arrived, lambda one: one))))
 
     def naming(self, keys: Collection[bytes], arrived: Period) -> list[RulesChanged]:
         """Changes of rules with one of these keys, reduced to those rules."""
@@ -77,25 +83,27 @@ class Lookup:
         wanted = array_of(keys, pa.binary())
         tables = self._mapped(lambda path: self._changes_naming(path, wanted), paths)
         changes = self.events(RulesChanged, (row for table in tables for row in table.to_pylist()))
-        every = (*changes, *self.pending_events(RulesChanged, keys, arrived))
-        return list(dict.fromkeys(reduced for change in every if (reduced := _reduced(change, keys)).rules))
+        reduced = (_reduced(change, keys) for change in changes)
+        here = self._pending(RulesChanged, keys, arrived, lambda change: _reduced(change, keys))
+        return list(dict.fromkeys(filter(None, (*reduced, *here))))
 
     def observed_naming(self, keys: Collection[bytes], arrived: Period) -> Iterator[UUID]:
         """The receipts of the envelopes that have one of these keys: each is decoded, none is verified."""
         for path in self.data_files(kind_of(EnvelopeObserved), arrived):
             for row in self._table(path, ["network", "receipt", "raw"]).to_pylist():
-                if row["raw"] and not _keys(row["network"], row["raw"]).isdisjoint(keys):
+                if _has_key(row["network"], row["raw"], keys):
                     yield UUID(row["receipt"])
-        for one in self.pending_events(EnvelopeObserved, (), arrived):
-            if one.raw and not _keys(one.network, one.raw).isdisjoint(keys):
-                yield one.receipt
+        yield from self._pending(
+            EnvelopeObserved, (), arrived, lambda one: one.receipt if _has_key(one.network, one.raw, keys) else None
+        )
 
     def replayed(self, receipts: Collection[UUID], since: int) -> set[tuple[UUID, UUID]]:
         """What of these was sent to the live system again since then: receipt and subscription."""
         paths = [file.path for run in runs_since(self.root, since) for file in run.files]
         tables = self._mapped(lambda path: self._table(path, list(NOTIFICATION_KEY)), paths)
-        rows = ((UUID(row["receipt"]), UUID(row["subscription_id"])) for table in tables for row in table.to_pylist())
-        return {row for row in rows if row[0] in receipts}
+        rows = (row for table in tables for row in table.to_pylist() if row["subscription_id"])
+        pairs = ((UUID(row["receipt"]), UUID(row["subscription_id"])) for row in rows)
+        return {pair for pair in pairs if pair[0] in receipts}
 
     def receipts(self, model: type[Event], arrived: Period) -> Iterator[str]:
         """Those of all events of a kind."""
@@ -103,8 +111,8 @@ class Lookup:
             lambda path: self._table(path, ["receipt"]), self.data_files(kind_of(model), arrived)
         ):
             yield from table.column("receipt").to_pylist()
-        for one in self.pending_events(model, (), arrived):
-            yield str(getattr(one, "receipt"))  # noqa: B009 - of the kinds that have one
+        # Of the kinds that have one.
+        yield from self._pending(model, (), arrived, lambda one: str(getattr(one, "receipt")))  # noqa: B009
 
     def data_files(self, kind: str, arrived: Period) -> list[str]:
         """The committed files of a kind, relative to the root."""
@@ -147,8 +155,8 @@ class Lookup:
         for hour in self._view.manifests(arrived):
             if unreadable := sum(each.lines for each in hour.kinds.get(UNREADABLE, ())):
                 yield f"{unreadable} lines of {hour.hour} can't be read"
-            if hour.lines < (hour.counted or 0):
-                yield f"{hour.lines} lines of {hour.hour} have arrived, of {hour.counted} records at least"
+            if hour.arrived < (hour.counted or 0):
+                yield f"{hour.arrived} lines of {hour.hour} have arrived, of {hour.counted} records at least"
         if self.unreadable:
             yield f"{len(self.unreadable)} lines about it can't be read"
         yield from (f"{path} is damaged: only its beginning could be read, if anything" for path in self.damaged)
@@ -168,6 +176,10 @@ class Lookup:
     def _days(self) -> list[str]:
         """Those of which the stream has files."""
         return [day.removeprefix("day=") for day in folders(self.root, RAW)]
+
+    @cached_property
+    def _lines(self) -> PendingLines:
+        return PendingLines(self.root, self.kept_bytes)
 
     @cached_property
     def _view(self) -> LakeView:
@@ -212,45 +224,34 @@ class Lookup:
             try:
                 yield of_row(model, row)
             except ValidationError:
-                self.unreadable.add(str(row).encode())
+                self._note_unreadable(str(row).encode())
 
-    def pending_events[E: Event](self, model: type[E], values: Collection[Sought], arrived: Period) -> Iterator[E]:
-        """Of the pending files, the kind's lines that hold one of a few values, or may hold one of many."""
+    def _pending[E: Event, T](
+        self, model: type[E], values: Collection[Sought], arrived: Period, pick: Callable[[E], T | None]
+    ) -> list[T]:
+        """What `pick` makes of the pending files' events of a kind that hold one of a few values, or may hold one of many."""
         texts = [_text(value) for value in values] if len(values) <= FEW else []
-        for line in self._pending_lines(kind_of(model).encode(), arrived):
-            if not texts or any(text in line for text in texts):
-                try:
-                    event = model.model_validate_json(line)
-                except ValidationError:
-                    self.unreadable.add(line)
-                    continue
-                if event.network in NETWORKS:
-                    yield event
-                else:
-                    self.unreadable.add(line)
 
-    def _pending_lines(self, kind: bytes, arrived: Period) -> Iterator[bytes]:
-        """Each file is read once, and its lines kept by their kinds: a question asks for them several times."""
+        def picked(path: str) -> list[T]:
+            lines = self._lines.of_kind(path, kind_of(model).encode())
+            of_value = (line for line in lines if not texts or any(text in line for text in texts))
+            events = (event for line in of_value if (event := self._parsed(model, line)))
+            return [found for event in events if (found := pick(event)) is not None]
+
         paths = [path for some in self.pending(arrived).values() for path in some]
-        new = [path for path in paths if path not in self._lines]
-        self._lines |= zip(new, self._mapped(self._read_lines, new), strict=True)
-        for path in paths:
-            yield from self._lines[path].get(kind, ())
+        return list(chain.from_iterable(self._mapped(picked, paths)))
 
-    def _read_lines(self, path: str) -> dict[bytes, list[bytes]]:
-        files, base = self._place
-        with files.open_input_stream(f"{base}/{path}", compression=None) as stream:
-            content: bytes = stream.read()
-        by_kind: dict[bytes, list[bytes]] = {}
-        if is_cut_to_nothing(content, path) or unpacks_too_far(content):
-            self.damaged.append(path)
-            return by_kind
-        try:
-            for line in lines_of(bounded(content)):
-                by_kind.setdefault(line.partition(_KIND)[2].partition(b'"')[0], []).append(line)
-        except DAMAGES:
-            self.damaged.append(path)
-        return by_kind
+    def _parsed[E: Event](self, model: type[E], line: bytes) -> E | None:
+        """None of what can't be read."""
+        with suppress(ValidationError):
+            event = model.model_validate_json(line)
+            if event.network in NETWORKS:
+                return event
+        self._note_unreadable(line)
+        return None
+
+    def _note_unreadable(self, line: bytes) -> None:
+        self.unreadable.add(sha256(line).digest())
 
 
 def kind_of(model: type[Event]) -> str:
@@ -286,12 +287,12 @@ def array_of(values: Collection[str | bytes], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(each), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(each))])
 
 
-def _keys(name: str, raw: bytes) -> set[bytes]:
-    """None of what is no envelope."""
+def _has_key(name: str, raw: bytes | None, keys: Collection[bytes]) -> bool:
+    """Whether an envelope, as its network shows it, has one of these keys."""
     try:
-        return set(network(name).decode(raw).keys)
+        return raw is not None and not set(network(name).decode(raw).keys).isdisjoint(keys)
     except Malformed:
-        return set()
+        return False
 
 
 def _candidates(metadata: pq.FileMetaData, column: str, values: Collection[str | bytes]) -> Iterator[int]:
@@ -303,8 +304,10 @@ def _candidates(metadata: pq.FileMetaData, column: str, values: Collection[str |
             yield group
 
 
-def _reduced(change: RulesChanged, keys: Collection[bytes]) -> RulesChanged:
-    return change.model_copy(update={"rules": tuple(rule for rule in change.rules if rule.key in keys)})
+def _reduced(change: RulesChanged, keys: Collection[bytes]) -> RulesChanged | None:
+    """None if it has none of them."""
+    rules = tuple(rule for rule in change.rules if rule.key in keys)
+    return change.model_copy(update={"rules": rules}) if rules else None
 
 
 def _text(value: Sought) -> bytes:

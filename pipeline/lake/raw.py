@@ -111,7 +111,7 @@ def is_cut(line: bytes) -> bool:
 
 
 def _lines_of(root: str, path: str) -> Iterator[pa.RecordBatch]:
-    content, hour, lines = _read(root, path), arrival_hour(path), 0
+    content, hour, lines = read_file(root, path), arrival_hour(path), 0
     if is_cut_to_nothing(content, path) or _damage(content):
         yield _batch(home=[hour], path=[path])
         return
@@ -122,7 +122,8 @@ def _lines_of(root: str, path: str) -> Iterator[pa.RecordBatch]:
     yield _batch(home=[hour], path=[path], lines=[lines], bytes=[len(content)], digest=[digest])
 
 
-def _read(root: str, path: str) -> bytes:
+def read_file(root: str, path: str) -> bytes:
+    """As the stream left it."""
     files, place = filesystem(joined(root, path))
     with files.open_input_stream(place, compression=None) as stream:
         content: bytes = stream.read()

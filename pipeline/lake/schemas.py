@@ -16,7 +16,6 @@ from pyspark.sql.types import (
 
 from pipeline.columns import COLUMNS, Type
 
-VERSION = 1
 _TEXT, _LONG, _BYTES = StringType(), LongType(), BinaryType()
 RULE = StructType([
     StructField("key", _BYTES),

@@ -9,7 +9,6 @@ from subprocess import TimeoutExpired
 from threading import Thread
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -25,7 +24,7 @@ class JobStopped(Exception):  # noqa: N818 - it says what has happened
     """A job can't go on: the live system takes no more of what it sends, or isn't known."""
 
 
-_EXPECTED = (*LAKE_ERRORS, CommitConflict, JobStopped, BotoCoreError, ClientError)
+_EXPECTED = (*LAKE_ERRORS, CommitConflict, JobStopped)
 _OF_SPARK = re.compile(
     r"\[(?:FAILED_READ_FILE|PATH_NOT_FOUND)[^\]]*\] (.+?)(?: SQLSTATE.*)?$"
     r"|^(?:OSError|FileNotFoundError|PermissionError|pyarrow\.lib\.ArrowInvalid): (.+)$"

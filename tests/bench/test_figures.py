@@ -14,7 +14,8 @@ from bench.figures import Figure, compare, shown, table
 from bench.latency import RATE, Latency, PushTimes
 from bench.pace import figures_of
 from bench.simplex import Borne, borne
-from tests.ledger.whole_bill import beside_naive, read_amounts
+from tests.ledger.bill import read_amounts
+from tests.ledger.whole_bill import beside_naive
 
 COST_PAGE = PAGE.parent / "cost.md"
 TINY: dict[str, Callable[[], list[Figure]]] = {

@@ -9,7 +9,8 @@ import simpy
 
 from bench.fit import CHECK, FIT, MEDIAN_WITHIN, P99_WITHIN, POLL_S, each_further, emulated, fit
 from bench.latency import Latency, PushTimes, percentiles
-from bench.scale import Measured
+from bench.scale import Capacities, Component, Consumption, Measured
+from bench.simulate import raised
 from bench.simulation import FanOut, Path, SimulatedStage, SimulatedTable, StageModel, Work
 
 PROCESSORS = 2
@@ -92,3 +93,13 @@ def test_a_fit_at_twenty_a_second_predicts_fifty_of_a_path_that_is_known() -> No
     )
     assert p50 == pytest.approx(true_p50, rel=MEDIAN_WITHIN)
     assert p99 == pytest.approx(true_p99, rel=P99_WITHIN)
+
+
+def test_nothing_is_raised_beyond_what_can_be_deployed() -> None:
+    fed = Consumption(20, 10, 0.5)
+    deployed = Capacities(match=fed, pages=fed, apns=fed, tasks=2, processors=0.25, sends=8, executors=1)
+    rows = [Component(name, "`concurrency`", 20, 0.01, "") for name in ("match", "dispatch, a channel")]
+    few, many = (raised(deployed, Measured.read(), load, rows) for load in (100, 50_000))
+    assert few == deployed
+    assert (many.tasks, many.processors, many.sends) == (4, 1, 8)
+    assert (many.match.concurrency, many.apns.concurrency) == (750, 750)

@@ -38,9 +38,10 @@ from pipeline.prices import (
     WRITE_UNIT,
 )
 from tests.ledger.amounts import most
+from tests.ledger.bill import FILE, MONTH, lambda_time
 from tests.ledger.end_to_end import STORAGE_TEXT, EndToEnd, dispatch_batch
 from tests.ledger.stopwatch import Spent
-from tests.ledger.whole_bill import FILE, MONTH, lambda_time, recorded_metrics
+from tests.ledger.whole_bill import recorded_metrics
 from tests.match.meter import Bill, meter
 from tests.match.scene import PREFIX, Scene
 

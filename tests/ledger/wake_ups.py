@@ -34,9 +34,9 @@ from schedule.handler import SERVICE, Schedule
 from schedule.ticks import LATEST, TICKS
 from schedule.waking import WakeUps
 from tests.ledger.amounts import most
+from tests.ledger.bill import invocation_ms, lambda_time
 from tests.ledger.end_to_end import BATCH, EndToEnd, dispatch_batch
 from tests.ledger.stopwatch import SideBySide, Spent, stopwatch
-from tests.ledger.whole_bill import invocation_ms, lambda_time
 from tests.match.meter import Bill, meter
 
 WOKEN = 1_000

@@ -40,9 +40,10 @@ from pipeline.prices import (
 )
 from tests.dapps import Dapp
 from tests.ledger.amounts import most
+from tests.ledger.bill import FILE, MONTH, lambda_time
 from tests.ledger.end_to_end import EndToEnd
 from tests.ledger.stopwatch import PROVIDER_WAIT, SideBySide, stopwatch
-from tests.ledger.whole_bill import FILE, MONTH, lambda_time, recorded_metrics
+from tests.ledger.whole_bill import recorded_metrics
 from tests.match.meter import meter
 from tests.match.scene import PREFIX
 from tests.zulip import Clock

@@ -1,45 +1,43 @@
 """Everything that AWS bills for a delivered push, from ingest's sending to the provider, at three paces.
 
 The units, requests and bytes are counted on the real code, whatever else the machine does. The processor's time is
-measured, and so differs from run to run: nothing is compared with it.
+measured, and so differs from run to run: nothing is compared with it. What traffic makes ingest spend by the time is
+what it records of itself, as it does, and what its settings say.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from itertools import takewhile
-from math import ceil
+from contextlib import redirect_stdout
+from functools import cache
+from io import StringIO
 from statistics import median
-from typing import NamedTuple
 
 from bench.figures import Figure
+from clarion.decisions import EnvelopeDecision
+from clarion.metrics import Metric, decided
 from infra.environments import PROD
-from pipeline.prices import (
-    FIREHOSE_BYTE,
-    FIREHOSE_RECORD_BYTES,
-    GIGABYTE_SECOND,
-    INVOCATION,
-    LOG_BYTE,
-    METRIC_MONTH,
-    READ_UNIT,
-    S3_GET,
-    S3_PUT,
-    SENT_BYTE,
-    SQS_REQUEST,
-    TRACE,
-    WRITE_UNIT,
+from ingest.counts import PERIOD, Counts, Gauges
+from ingest.counts import report as report_counts
+from pipeline.prices import FIREHOSE_RECORD_BYTES
+from tests.ledger.bill import (
+    FUNCTIONS,
+    MONTH,
+    PACES,
+    Amounts,
+    Pace,
+    all_in,
+    amounts_table,
+    dollars_table,
+    last_line,
+    read_amounts,
+    saves_a_second,
+    stream_reads_a_second,
 )
 from tests.ledger.end_to_end import EndToEnd, Usage, deployed_stages
 from tests.match.scene import Sender
 
-MONTH = 730 * 3600
-"""Seconds."""
-PROCESSOR_MB = 1769
-"""With so much memory, a function has one whole processor, and with less as much less."""
-SIZES = (512, 1024, 1769)
-FUNCTIONS = 2
 ROUNDS = 20
-FILE = S3_PUT + 3 * SQS_REQUEST + INVOCATION + S3_GET + S3_PUT
-"""A file of the lake: written, announced by a message, read by the function `deliveries`, its index written."""
 PLATFORM_LINES = (
     (
         '{"time":"2026-11-22T12:00:00.000Z","type":"platform.start",'
@@ -52,99 +50,71 @@ PLATFORM_LINES = (
     ),
 )
 """What Lambda itself logs of each invocation, if it is to: of this form."""
-
-
-class Pace(NamedTuple):
-    """One batch a second, of so many pushes, for as many pairs of a sender and a phone."""
-
-    name: str
-    pushes: int
-    pairs: int
-
-    def senders(self, stages: EndToEnd) -> list[Sender]:
-        return stages.new_pairs(self.pairs) * (self.pushes // self.pairs)
-
-
-PACES = (Pace("alone", 1, 1), Pace("in tens", 10, 10), Pace("ten of one pair", 10, 1))
-
-
-class Amounts(NamedTuple):
-    """For one push. Times are in milliseconds, `files` and `metrics` in parts of a file and of a metric's month."""
-
-    reads: float
-    writes: float
-    requests: float
-    firehose: float
-    files: float
-    invocations: float
-    match_waiting: float
-    match_processor: float
-    dispatch_waiting: float
-    dispatch_processor: float
-    logged: float
-    metrics: float
-    traces: float
-    sent: float
-
-
-LABELS = {
-    "reads": "DynamoDB, read units",
-    "writes": "DynamoDB, write units",
-    "requests": "SQS, requests",
-    "firehose": "Firehose, bytes billed",
-    "files": "S3, files",
-    "invocations": "Lambda, invocations",
-    "match_waiting": "match waits, ms",
-    "match_processor": "match computes, ms",
-    "dispatch_waiting": "dispatch waits, ms",
-    "dispatch_processor": "dispatch computes, ms",
-    "logged": "logs, bytes",
-    "metrics": "metrics, months",
-    "traces": "traces",
-    "sent": "sent to the provider, bytes",
-}
-"""What each amount is called on the page."""
 MEASURED_TIMES = {"match_processor", "dispatch_processor"}
+IDLE_GAUGES: Gauges = {Metric.SHARDS_OWNED: 128, Metric.RULES_BEHIND: 2_500, Metric.INGEST_LAG: 0}
+COUNTED = (
+    Metric.ENVELOPES_RECEIVED,
+    Metric.ENVELOPES_FORWARDED,
+    Metric.ENVELOPES_SKIPPED,
+    decided(EnvelopeDecision.UNMATCHED),
+)
+"""By an ingest task, of envelopes that two nodes show, and of which some are wanted."""
+
+
+def ingest_log(counts: Counts) -> str:
+    """What an ingest task writes of ten seconds."""
+    log = StringIO()
+    with redirect_stdout(log):
+        report_counts(PROD.stage, counts, {**IDLE_GAUGES, Metric.INGEST_LAG: 1_000 if counts else 0})
+    return log.getvalue()
+
+
+@cache
+def ingest_metrics() -> int:
+    """How many metrics there are with traffic that an idle ingest doesn't record."""
+    busy, idle = (recorded_metrics(ingest_log(counts)) for counts in (_counted(), Counter()))
+    return len(busy - idle)
+
+
+@cache
+def ingest_logged() -> float:
+    """Bytes a second that all tasks write more with traffic."""
+    busy, idle = (len(ingest_log(counts).encode()) for counts in (_counted(), Counter()))
+    assert PROD.ingest is not None
+    return PROD.ingest.tasks * (busy - idle) / PERIOD
+
+
+def _counted() -> Counts:
+    return Counter(dict.fromkeys(COUNTED, 100))
+
+
+def new_senders(stages: EndToEnd, pace: Pace) -> list[Sender]:
+    return stages.new_pairs(pace.pairs) * (pace.pushes // pace.pairs)
 
 
 def amounts(pace: Pace, usage: Usage) -> Amounts:
     bill, count = usage.bill, pace.pushes
-    logged = len(usage.log.encode()) + FUNCTIONS * _platform_bytes()
+    logged = len(usage.log.encode()) + FUNCTIONS * _platform_bytes() + ingest_logged()
+    metrics = len(recorded_metrics(usage.log)) + ingest_metrics()
     return Amounts(
         reads=bill.reads / count,
         writes=bill.writes / count,
         requests=(bill.sent + bill.received) / count,
         firehose=bill.streamed / count,
         files=1 / (PROD.lake_buffer_s * count),
+        saves=saves_a_second() / count,
+        stream=stream_reads_a_second() / count,
         invocations=FUNCTIONS / count,
         match_waiting=usage.match.waiting / count,
         match_processor=usage.match.processor / count,
         dispatch_waiting=usage.dispatch.waiting / count,
         dispatch_processor=usage.dispatch.processor / count,
         logged=logged / count,
-        metrics=len(recorded_metrics(usage.log)) / (MONTH * count),
+        metrics=metrics / (MONTH * count),
         # X-Ray takes the first request of each second, and at these paces there is no second one.
         traces=FUNCTIONS / count if PROD.tracing else 0,
         sent=usage.sent / count,
     )
-
-
-def dollars(pace: Pace, of: Amounts) -> dict[str, float]:
-    """By service, for a million pushes."""
-    dispatch_mb = PROD.dispatch.size.memory_mb
-    return {
-        "DynamoDB": of.reads * READ_UNIT + of.writes * WRITE_UNIT,
-        "SQS": of.requests * SQS_REQUEST,
-        "Firehose": of.firehose * FIREHOSE_BYTE,
-        "S3": of.files * FILE,
-        "Lambda, invocations": of.invocations * INVOCATION,
-        "Lambda, match's time": match_time(pace, of),
-        "Lambda, dispatch's time": lambda_time(of.dispatch_waiting, of.dispatch_processor, pace.pushes, dispatch_mb),
-        "logs": of.logged * LOG_BYTE,
-        "metrics": of.metrics * METRIC_MONTH,
-        "traces": of.traces * TRACE,
-        "transfer to the provider": of.sent * SENT_BYTE,
-    }
 
 
 def measure(stages: EndToEnd, pace: Pace, rounds: int = ROUNDS) -> Amounts:
@@ -152,8 +122,8 @@ def measure(stages: EndToEnd, pace: Pace, rounds: int = ROUNDS) -> Amounts:
 
     A round before opens the connections.
     """
-    stages.deliver(pace.senders(stages))
-    found = [amounts(pace, stages.deliver(pace.senders(stages))) for _ in range(rounds)]
+    stages.deliver(new_senders(stages, pace))
+    found = [amounts(pace, stages.deliver(new_senders(stages, pace))) for _ in range(rounds)]
     chosen: dict[str, Callable[[Iterable[float]], float]] = {"sent": median, **dict.fromkeys(MEASURED_TIMES, min)}
     return Amounts(*(chosen.get(name, max)(getattr(one, name) for one in found) for name in Amounts._fields))
 
@@ -166,11 +136,12 @@ def measure_all() -> dict[str, Amounts]:
 def naive(of: Amounts, alone: Amounts) -> Amounts:
     """The naive design's at the pace of `of`: docs/cost.md, "Beside the naive design".
 
-    Three records for match's events, not one; what the page doesn't say is as with ours. Pushes share nothing but the
-    file of a minute and the metrics of a month.
+    Three records for match's events, not one; what the page doesn't say is as with ours. Pushes share nothing but what is
+    billed by the time.
     """
     firehose = alone.firehose + 2 * FIREHOSE_RECORD_BYTES
-    return alone._replace(reads=4.5, writes=5, firehose=firehose, files=of.files, metrics=of.metrics)
+    by_time = {name: getattr(of, name) for name in ("files", "saves", "stream", "metrics")}
+    return alone._replace(reads=4.5, writes=5, firehose=firehose, **by_time)
 
 
 def figures() -> list[Figure]:
@@ -191,61 +162,11 @@ def beside_naive(measured: Mapping[str, Amounts]) -> list[Figure]:
     ]
 
 
-def all_in(pace: Pace, of: Amounts) -> float:
-    return sum(dollars(pace, of).values())
-
-
-def amounts_table(measured: Mapping[str, Amounts]) -> str:
-    rows = [(label, [_shown(getattr(one, name)) for one in measured.values()]) for name, label in LABELS.items()]
-    return _table("for one push", measured, rows)
-
-
-def dollars_table(measured: Mapping[str, Amounts]) -> str:
-    billed = [dollars(pace, measured[pace.name]) for pace in PACES]
-    rows = [(name, [f"{each[name]:.2f}" for each in billed]) for name in billed[0]]
-    total = ("**all in**", [f"**{sum(each.values()):.2f}**" for each in billed])
-    return _table("dollars a million pushes", measured, [*rows, total])
-
-
-def floor(pace: Pace, of: Amounts) -> float:
-    """What no pace can do without: units, requests, records and invocations."""
-    billed = dollars(pace, of)
-    return sum(billed[name] for name in ("DynamoDB", "SQS", "Firehose", "Lambda, invocations"))
-
-
-def memory_table(measured: Mapping[str, Amounts]) -> str:
-    """What match's time costs at other sizes."""
-    billed = [
-        (f"match at {size:,} MB", [f"{match_time(pace, measured[pace.name], size):.2f}" for pace in PACES])
-        for size in SIZES
-    ]
-    return _table("dollars a million pushes", measured, billed)
-
-
-def match_time(pace: Pace, of: Amounts, memory_mb: int = PROD.match.size.memory_mb) -> float:
-    """Dollars a million pushes."""
-    return lambda_time(of.match_waiting, of.match_processor, pace.pushes, memory_mb)
-
-
-def last_line(measured: Mapping[str, Amounts]) -> str:
-    totals = (f"{pace.name} ${all_in(pace, measured[pace.name]):.2f}" for pace in PACES)
-    return f"all-in a million: {', '.join(totals)}"
-
-
 def report(measured: Mapping[str, Amounts]) -> str:
     """Both tables and the last line, which all go by the digits that are shown."""
     table = amounts_table(measured)
     rounded = read_amounts(table)
     return "\n\n".join([table, dollars_table(rounded), last_line(rounded)])
-
-
-def read_amounts(page: str) -> dict[str, Amounts]:
-    """Undo `amounts_table`, wherever on the page it stands."""
-    lines = page.splitlines()
-    start = lines.index(_header("for one push", [pace.name for pace in PACES])[0]) + 2
-    rows = (line.strip("| ").split(" | ") for line in takewhile(lambda line: line.startswith("|"), lines[start:]))
-    columns = zip(*(map(_read, figures) for _, *figures in rows), strict=True)
-    return {pace.name: Amounts(*column) for pace, column in zip(PACES, columns, strict=True)}
 
 
 def _platform_bytes() -> int:
@@ -262,33 +183,3 @@ def recorded_metrics(log: str) -> set[tuple[str, str]]:
         for group in line["_aws"]["CloudWatchMetrics"]
         for metric in group["Metrics"]
     }
-
-
-def lambda_time(waiting: float, processor: float, pushes: int, memory_mb: int) -> float:
-    """Dollars a million pushes, of milliseconds for each."""
-    invocation = invocation_ms(waiting, processor, pushes, memory_mb) / 1000 * memory_mb / 1024
-    return invocation * GIGABYTE_SECOND / pushes
-
-
-def invocation_ms(waiting: float, processor: float, pushes: int, memory_mb: int) -> int:
-    """As it is billed: by the full millisecond."""
-    return ceil((waiting + processor * max(1, PROCESSOR_MB / memory_mb)) * pushes)
-
-
-def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[str, list[str]]]) -> str:
-    return "\n".join([*_header(title, columns), *(f"| {name} | {' | '.join(figures)} |" for name, figures in rows)])
-
-
-def _header(title: str, columns: Iterable[str]) -> list[str]:
-    names = list(columns)
-    return [f"| {title} | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
-
-
-def _shown(amount: float) -> str:
-    """Parts of a month or a file as one of so many, all else with two digits."""
-    return f"{amount:,.2f}" if amount >= 0.05 or amount == 0 else f"1 / {1 / amount:,.0f}"
-
-
-def _read(shown: str) -> float:
-    numerator, _, denominator = shown.replace(",", "").partition(" / ")
-    return float(numerator) / float(denominator or 1)

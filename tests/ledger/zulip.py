@@ -34,9 +34,10 @@ from pipeline.prices import (
     WRITE_UNIT,
 )
 from tests.ledger.amounts import most
+from tests.ledger.bill import FILE, MONTH, lambda_time
 from tests.ledger.end_to_end import EndToEnd, dispatch_batch
 from tests.ledger.stopwatch import SideBySide, stopwatch
-from tests.ledger.whole_bill import FILE, MONTH, lambda_time, recorded_metrics
+from tests.ledger.whole_bill import recorded_metrics
 from tests.match.meter import meter
 from tests.match.scene import PREFIX
 from tests.zulip import KEYS, CallingServer, Clock, ZulipDevice, settings_of

@@ -72,12 +72,13 @@ class SmallLake:
         hour = hour_path(events[0].at if at is None else at)
         raw = DataFile(path, len(events), 0, "")
         before, new = read_manifest(self.root, hour), new_commit()
-        kinds = dict(before.kinds) if before else {}
+        known = before or Manifest(hour, "")
+        kinds = dict(known.kinds)
         for kind, rows in _by_kind(events).items():
             file = _data_file(self.root, EventKind(kind), hour, new, rows)
             kinds[kind] = (*kinds.get(kind, ()), file)
-        manifest = Manifest(hour, new, START, None, (*(before.raw if before else ()), raw), kinds)
-        commit(self.root, manifest, before.commit if before else None)
+        manifest = replace(known, commit=new, sealed_at=START, raw=(*known.raw, raw), kinds=kinds)
+        commit(self.root, manifest, known.commit or None)
         return manifest
 
     def texts(self) -> Iterator[tuple[str, bytes]]:

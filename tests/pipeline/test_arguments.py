@@ -3,9 +3,12 @@
 import argparse
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from clarion.networks.simplex.commands import client_id
+from clarion.networks.zulip.servers import Server
 from pipeline import arguments, cli, direct
 from pipeline.__main__ import main
 from pipeline.findings import REPAIRABLE, Difference
@@ -66,6 +69,8 @@ def test_a_period_that_has_only_a_beginning_goes_up_to_today() -> None:
         ["replay", "--receipt", "f88648cc"],
         ["replay", "--subscription", "mine"],
         ["replay", "--client", "0xzz"],
+        ["replay", "--client", ""],
+        ["replay", "--client", "73696d706c65783a"],
         ["compact", "--dry-run"],
         ["report", "--stream", "events"],
         ["watch", "--strict"],
@@ -127,11 +132,13 @@ def test_without_a_lake_nothing_is_read_and_no_folder_made(
         ["explain", *LAKE],
         ["explain", *WITHOUT_SPARK["explain"]],
         ["explain", *WITHOUT_SPARK["explain"], *LAKE, "--client", "no hex"],
+        ["explain", *WITHOUT_SPARK["explain"], *LAKE, "--client", ""],
         ["explain", *WITHOUT_SPARK["explain"], *LAKE, "--to", "noon"],
         ["explain", *WITHOUT_SPARK["explain"], *LAKE, "--from", "2026-03-02", "--to", "2026-03-01"],
         ["explain", *WITHOUT_SPARK["explain"], *LAKE, "--lookback-hours", "3"],
         ["erase", *LAKE],
         ["erase", "no hex", *LAKE],
+        ["erase", "", *LAKE],
         ["erase", *WITHOUT_SPARK["erase"], *LAKE, "--from", "2026-03-01"],
     ],
     ids=" ".join,
@@ -147,6 +154,12 @@ def test_what_is_no_time_is_answered_by_one_that_is(job: str, capsys: pytest.Cap
     with pytest.raises(SystemExit):
         main([job, *LAKE, "--from", "yesterday"])
     assert "'yesterday' is no time such as 2026-11-20 or 2026-11-20T16:00" in capsys.readouterr().err
+
+
+def test_every_networks_clients_can_be_named() -> None:
+    """A public key, the server of Zulip that calls, and a token of SimpleX, whose id has 24 bytes."""
+    ids = [b"k" * 32, Server(str(UUID(int=7))).client_id, client_id(bytes(24).hex())]
+    assert [direct.client_id(each.hex()) for each in ids] == ids
 
 
 def test_no_job_is_there_twice() -> None:

@@ -29,17 +29,23 @@ CONDITIONS = ("HTTP_IF_NONE_MATCH", "HTTP_IF_MATCH")
 class RecordedS3:
     """moto's application, with what it has been asked since `requests` was last cleared.
 
-    What lies in `before`, by method and path, happens once before such a request is answered.
+    What lies in `before`, by method and path, happens once before such a request is answered. Those in `refused` are
+    answered as S3 does where a grant for the key is missing.
     """
 
     application: Callable[..., Iterable[bytes]]
     requests: list[dict[str, Any]] = field(default_factory=list)
     before: dict[tuple[str, str], Callable[[], object]] = field(default_factory=dict)
+    refused: set[tuple[str, str]] = field(default_factory=set)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         self.requests.append(environ)
-        if meanwhile := self.before.pop((environ["REQUEST_METHOD"], environ["PATH_INFO"]), None):
+        asked = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        if meanwhile := self.before.pop(asked, None):
             meanwhile()
+        if asked in self.refused:
+            start_response("403 Forbidden", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>AccessDenied</Code><Message>no grant for kms:Decrypt</Message></Error>"]
         return self.application(environ, start_response)
 
     def writes(self) -> list[tuple[str, str]]:
@@ -75,6 +81,7 @@ def s3(server: tuple[RecordedS3, str], monkeypatch: pytest.MonkeyPatch) -> Itera
     client.create_bucket(Bucket=BUCKET)
     recorded.requests.clear()
     yield recorded
+    recorded.refused.clear()
     for found in client.list_objects_v2(Bucket=BUCKET).get("Contents", []):
         client.delete_object(Bucket=BUCKET, Key=found["Key"])
     client.delete_bucket(Bucket=BUCKET)

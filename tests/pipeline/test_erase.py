@@ -1,7 +1,9 @@
 """What `erase` removes of a client, and that nothing brings it back."""
 
+import gzip
 import json
 from base64 import b64encode
+from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -11,18 +13,22 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from clarion.decisions import PushDecision
+from clarion.channels import Channel
+from clarion.decisions import PushDecision, Wanted
 from clarion.deliveries import DeliveryRecord, pack
+from clarion.messages import EnvelopeMessage, PushMessage, Recipient
+from clarion.networks import STATEMENTS, network
+from clarion.subscription_events import RuleRef
 from pipeline.__main__ import main
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.erase.run import Erased, ErasureJournal, erase
 from pipeline.explain.request import ExplainRequest, explain
-from pipeline.lake.commits import CommitConflict, LakeView, Manifest, commit, new_commit, read_manifest
+from pipeline.lake.commits import CommitConflict, LakeView, Manifest, commit, new_commit, read_manifest, update
 from pipeline.lake.files import listed
-from pipeline.lake.lookup import Lookup
+from pipeline.lake.lookup import Lookup, kind_of
 from pipeline.lake.parquet import write_parquet
 from pipeline.period import DAY_MS, Period, hour_path, hour_start
-from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, subscribed
+from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, TOPIC, SmallLake, Way, ruled, subscribed
 
 HOUR = hour_path(START)
 PERIOD = Period(START - DAY_MS, START + DAY_MS)
@@ -100,9 +106,28 @@ def test_an_hour_that_had_nothing_else_can_still_be_judged(tmp_path: Path) -> No
     run(lake)
     after = read_manifest(lake.root, HOUR)
     assert after
-    assert (after.lines, after.counted) == (0, 0)
+    assert (after.lines, after.erased, after.counted) == (0, 1, None)
     hour = Period(hour_start(HOUR), hour_start(HOUR) + 1)
     assert HOUR not in {each.hour for each in incomplete_hours(LakeView(lake.root), hour, START)}
+
+
+@pytest.mark.parametrize("compacted", [True, False])
+def test_an_hour_is_not_taken_for_emptier_than_its_records_for_what_was_erased(
+    tmp_path: Path, *, compacted: bool
+) -> None:
+    """`compact` asks how many came, and the answer stays the same whoever is erased."""
+    lake, others = SmallLake(tmp_path / "lake"), [*SENT[:2], *SENT[4:]]
+    path = lake.stream(*RULED[:1], *SENT, at=START)
+    if compacted:
+        lake.compact(path, *RULED[:1], *SENT, at=START)
+    run(lake)
+    if not compacted:
+        lake.compact(path, *others, at=START)
+    after = update(lake.root, HOUR, lambda known: replace(known, counted=7))
+    assert (after.lines, after.erased, after.arrived) == (4, 3, 7)
+    hour = Period(hour_start(HOUR), hour_start(HOUR) + 1)
+    assert HOUR not in {each.hour for each in incomplete_hours(LakeView(lake.root), hour, START)}
+    assert not [doubt for doubt in Lookup(lake.root).doubts(hour) if "have arrived" in doubt]
 
 
 def test_a_compaction_that_began_before_loses_its_race(lake: SmallLake) -> None:
@@ -178,7 +203,7 @@ def test_what_is_of_no_hour_is_committed_without_the_client(lake: SmallLake, nam
     rows = [
         {"subscription_id": str(PHONE), "client_id": CLIENT, "message": None},
         {"subscription_id": str(TABLET), "client_id": OTHER, "message": "to its tablet"},
-        {"subscription_id": str(TABLET), "client_id": OTHER, "message": f"one leg of {PHONE}"},
+        {"subscription_id": str(TABLET), "client_id": OTHER, "message": json.dumps({"client_id": CLIENT.hex()})},
     ]
     columns = [("subscription_id", pa.string()), ("client_id", pa.binary()), ("message", pa.string())]
     batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema(columns))
@@ -192,6 +217,22 @@ def test_what_is_of_no_hour_is_committed_without_the_client(lake: SmallLake, nam
         row["message"] for each in after.files for row in pq.read_table(Path(lake.root) / each.path).to_pylist()
     ] == ["to its tablet"]
     assert holding(lake) == []
+
+
+def test_a_push_to_somebody_else_that_a_replay_has_sent_stays_in_its_plan_though_the_client_is_its_sender(
+    lake: SmallLake,
+) -> None:
+    """Without its row nobody would know that the loss was repaired: it would be pushed once more."""
+    message = EnvelopeMessage(network=STATEMENTS, receipt=WAY.receipt, observed_at=START, raw=WAY.raw)
+    envelope, to = network(STATEMENTS).decode(WAY.raw), Recipient(TABLET, OTHER, Channel.APNS)
+    push = PushMessage.of(message, envelope, WAY.key, Wanted.ALERT, to).to_json()
+    assert WAY.sender
+    assert WAY.sender.hex() in push
+    rows = pa.RecordBatch.from_pylist([{"subscription_id": str(TABLET), "message": push}])
+    made = write_parquet(lake.root, "replays/run=1/commit=1", [rows])
+    commit(lake.root, Manifest("replays/run=1", "1", START, None, (), {"replays/run=1": (made,)}), None)
+    assert erase(lake.root, WAY.sender, dry_run=False, report=lambda _: None) == Erased({}, 0)
+    assert erase(lake.root, OTHER, dry_run=False, report=lambda _: None).removed["replays/run=1"] == 1
 
 
 def test_the_index_of_deliveries_has_only_others(lake: SmallLake) -> None:
@@ -230,6 +271,47 @@ def test_lines_that_nobody_here_can_read_are_removed_if_an_id_stands_in_them(tmp
     write(lake, "events/day=2026-09-21/hour=14/0", newer.encode())
     assert run(lake).removed == {"events": 2}
     assert (Path(lake.root) / "events/day=2026-09-21/hour=14/0").read_bytes() == b'{"event":"newer"}\n'
+
+
+def test_in_hours_that_are_not_compacted_others_keep_what_names_the_client_as_its_sender(tmp_path: Path) -> None:
+    """For statements a client is a key that others listen to, and a rule's key has it within."""
+    lake = SmallLake(tmp_path / "lake")
+    key = b"\x01" + CLIENT + TOPIC
+    theirs = [
+        subscribed(TABLET, OTHER),
+        ruled(key, TABLET).model_copy(update={"rules": (RuleRef(key=key, condition=CLIENT),)}),
+        WAY.notification(to=TABLET, client=OTHER).model_copy(update={"sender": CLIENT, "key": key}),
+        WAY.envelope().model_copy(update={"sender": CLIENT}),
+        WAY.push(to=TABLET),
+    ]
+    path = lake.stream(*theirs, subscribed(), ruled(key), *WAY.delivered(), at=START)
+    assert run(lake).removed == {"events": 4}
+    left = [*theirs, *WAY.delivered()[:2]]
+    kept = gzip.decompress((Path(lake.root) / path).read_bytes()).splitlines()
+    assert [Counter(json.loads(line)["event"] for line in kept)] == [Counter(kind_of(type(one)) for one in left)]
+    assert kept[: len(theirs)] == [one.to_line().strip() for one in theirs]
+
+
+def test_a_line_that_nobody_here_can_read_names_the_client_by_its_whole_id(tmp_path: Path) -> None:
+    """But for the sender's own field: of a later version, or of no kind, anything else may say whose it is."""
+    lake = SmallLake(tmp_path / "lake")
+    others = [
+        {"version": 2, "event": "notification", "sender": CLIENT.hex(), "key": f"01{CLIENT.hex()}{TOPIC.hex()}"},
+        {"version": 1, "event": "newer", "key": f"01{CLIENT.hex()}"},
+    ]
+    own = [
+        {"version": 2, "event": "notification", "whose": CLIENT.hex()},
+        {"version": 1, "event": "push", "client_id": [CLIENT.hex()]},
+        {"version": 1, "event": "newer", "text": f"of {PHONE}, and others"},
+    ]
+    lake.commit(subscribed())
+    lines = [json.dumps(each).encode() for each in (*others, *own)]
+    path = "events/day=2026-09-21/hour=14/odd"
+    write(lake, path, b"".join(line + b"\n" for line in (*lines, b"cut short: 01" + CLIENT.hex().encode())))
+    run(lake)
+    assert (Path(lake.root) / path).read_bytes().splitlines() == [
+        *lines[: len(others)], b"cut short: 01" + CLIENT.hex().encode(),
+    ]  # fmt: skip
 
 
 def test_as_the_sender_of_others_envelopes_it_stays(lake: SmallLake) -> None:

@@ -56,14 +56,43 @@ def test_a_client_that_appears_nowhere_leaves_every_file_as_it_is(lake: SmallLak
     assert contents(lake) == before
 
 
-@pytest.mark.parametrize(
-    "part", [CLIENT[:16], CLIENT * 2, b"", CLIENT.hex().encode()], ids=["half", "twice", "none", "hex"]
-)
-def test_a_part_of_an_id_is_no_client(lake: SmallLake, part: bytes) -> None:
-    before = contents(lake)
-    erased = run(lake, part or b"\0")
-    assert erased == Erased({}, 0)
-    assert contents(lake) == before
+def write(lake: SmallLake, path: str, content: bytes) -> None:
+    target = Path(lake.root) / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
+
+
+@pytest.fixture
+def uncommitted(lake: SmallLake) -> SmallLake:
+    """With what no manifest names: lines that are not compacted, readable or not, a failed record, a page, a mark."""
+    lake.stream(subscribed(), ruled(WAY.key), *WAY.delivered(), at=START)
+    failed = json.dumps({"rawData": b64encode(WAY.push().to_line()).decode()})
+    write(lake, "events/day=2026-09-21/hour=14/unreadable", f"no JSON, but {CLIENT.hex()}\n".encode())
+    write(lake, "errors/failed/day=2026-09-21/hour=14/0", f"{failed}\n".encode())
+    write(lake, "reports/from=1/to=2/report.html", f"<td>{CLIENT.hex()}</td>".encode())
+    write(lake, "replayed/000001", b"636363")
+    return lake
+
+
+@pytest.mark.parametrize("part", [CLIENT[:16], CLIENT[16:]], ids=["beginning", "end"])
+def test_a_part_of_an_id_is_no_client(uncommitted: SmallLake, part: bytes) -> None:
+    before = contents(uncommitted)
+    assert run(uncommitted, part) == Erased({}, 0)
+    assert contents(uncommitted) == before
+
+
+NO_CLIENTS = [b"", b"c", CLIENT[:15], b"simplex:", b"simplex:" + CLIENT[:16], CLIENT[:31], CLIENT * 2]
+
+
+@pytest.mark.parametrize("short", NO_CLIENTS, ids=len)
+def test_what_no_networks_id_can_be_is_refused_and_nothing_read(uncommitted: SmallLake, short: bytes) -> None:
+    before = contents(uncommitted)
+    with pytest.raises(ValueError, match="16 or 32 bytes"):
+        run(uncommitted, short)
+    with pytest.raises(SystemExit) as ended:
+        main(["erase", short.hex(), "--lake", uncommitted.root])
+    assert ended.value.code == 2
+    assert contents(uncommitted) == before
 
 
 def test_in_an_empty_lake_there_is_nothing_to_remove(tmp_path: Path) -> None:
@@ -109,6 +138,22 @@ def test_a_commit_that_comes_while_an_hour_is_renewed_is_kept_and_cleaned_as_wel
     assert {kind: sum(each.lines for each in files) for kind, files in after.kinds.items()} == {
         "observed": 1, "envelope": 1, "notification": 1, "push": 2,
     }  # fmt: skip
+    assert after.arrived == 8
+
+
+@pytest.mark.parametrize("number", [2, 4], ids=["after it was cleaned", "before"])
+def test_of_a_file_that_another_commit_takes_in_meanwhile_each_line_is_counted_once(
+    s3: RecordedS3,  # noqa: F811
+    number: int,
+) -> None:
+    """Whether it was read before the erasure has cleaned it or after that."""
+    lake, events = SmallLake(ROOT), WAY.delivered()
+    path, hour = lake.stream(*events), hour_path(START)
+    s3.before["PUT", f"/{BUCKET}/{manifest_path(hour)}"] = lambda: lake.compact(path, *events[:number])
+    run(lake)
+    after = read_manifest(ROOT, hour)
+    assert after
+    assert (after.lines, after.erased) == (2, 2)
 
 
 def holding(lake: SmallLake) -> list[str]:
@@ -246,14 +291,14 @@ def test_any_other_file_loses_the_ids_text_or_not_unless_it_is_parquet() -> None
 ROWS = pa.RecordBatch.from_pydict({
     "client_id": [CLIENT, OTHER, None, None, None],
     "subscription_id": [str(TABLET), str(PHONE), None, str(TABLET), None],
-    "message": [None, None, f"to {PHONE}", "to nobody", None],
+    "message": [None, None, json.dumps({"subscription_id": str(PHONE)}), f"about {PHONE}", None],
     "sender": [OTHER, CLIENT, CLIENT, CLIENT, CLIENT],
 }, schema=pa.schema({
     "client_id": pa.binary(), "subscription_id": pa.string(), "message": pa.string(), "sender": pa.binary(),
 }))  # fmt: skip
 
 
-def test_a_row_is_the_clients_by_its_id_by_a_subscription_or_by_a_text_and_never_as_the_sender() -> None:
+def test_a_row_is_the_clients_by_its_id_by_a_subscription_or_as_a_recipient_and_never_as_the_sender() -> None:
     assert TRACES.columns(ROWS.schema) == ["client_id", "subscription_id", "message"]
     assert TRACES.rows(ROWS).to_pylist() == [True, True, True, False, False]
     assert Traces(CLIENT).rows(ROWS).to_pylist() == [True, False, False, False, False]

@@ -1,5 +1,6 @@
 """Finding events in committed files and in the stream's lines."""
 
+import tracemalloc
 from pathlib import Path
 from uuid import UUID
 
@@ -20,11 +21,12 @@ def lake(tmp_path: Path) -> SmallLake:
     return SmallLake(tmp_path / "lake")
 
 
-@pytest.fixture(params=["commit", "stream"])
+@pytest.fixture(params=["commit", "stream", "stream, and nothing is kept"])
 def lookup(request: pytest.FixtureRequest, lake: SmallLake) -> Lookup:
     """What was found is the same, compacted or not."""
-    getattr(lake, request.param)(*(event for way in WAYS for event in way.delivered()))
-    return Lookup(lake.root)
+    write, _, nothing_kept = request.param.partition(", ")
+    getattr(lake, write)(*(event for way in WAYS for event in way.delivered()))
+    return Lookup(lake.root, 0) if nothing_kept else Lookup(lake.root)
 
 
 def test_one_of_many_is_found_with_all_that_it_says(lookup: Lookup) -> None:
@@ -53,6 +55,27 @@ def test_envelopes_are_found_by_their_keys(lookup: Lookup) -> None:
 
 def test_receipts_are_those_of_all(lookup: Lookup) -> None:
     assert sorted(lookup.receipts(EnvelopeDecided, AROUND)) == sorted(str(way.receipt) for way in WAYS)
+
+
+def test_lines_that_are_not_compacted_take_no_more_memory_than_is_given_for_them(lake: SmallLake) -> None:
+    """What doesn't fit is read again for each question."""
+    pushes = [way.push() for way in WAYS] * 500
+    for _ in range(4):
+        lake.stream(*pushes)
+    size = 4 * sum(len(push.to_line()) for push in pushes)
+
+    def peak(kept_bytes: int) -> int:
+        lookup = Lookup(lake.root, kept_bytes)
+        tracemalloc.start()
+        assert lookup.find(PushTried, "receipt", {UUID(int=5)}, AROUND) == []
+        assert lookup.find(PushTried, "receipt", {UUID(int=6)}, AROUND) == []
+        highest = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return highest
+
+    assert peak(0) < size / 4
+    assert size / 4 < peak(size // 2) < 3 * size / 4
+    assert peak(2 * size) > size
 
 
 def test_a_line_that_is_there_twice_is_found_once(lake: SmallLake) -> None:

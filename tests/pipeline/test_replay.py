@@ -11,15 +11,17 @@ from pyspark.sql import functions as F
 from clarion.messages import RemainderMessage, read_match_message
 from clarion.networks import STATEMENTS, XMTP
 from pipeline import arguments
+from pipeline.erase.run import erase
 from pipeline.generator.plan import Plan
 from pipeline.jobs.replay import chosen
 from pipeline.lake.event_lake import EventLake
+from pipeline.lake.lookup import Lookup
 from pipeline.lake.plans import run_name
 from pipeline.lake.schemas import DIFFERENCE, PLAN
-from pipeline.period import Period
+from pipeline.period import HOUR_MS, Period
 from pipeline.repair import replay
 from tests.pipeline.conftest import NOW
-from tests.pipeline.small_lake import CLIENT, START, SmallLake, Way
+from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, subscribed
 
 FOLLOWED = STATEMENTS, XMTP
 """The networks that show envelopes."""
@@ -90,6 +92,33 @@ def test_a_replay_may_be_of_one_network_alone(differences: DataFrame, name: str)
     wanted = arguments.parse(["replay", "--lake", "/var/lake", "--network", name, "--difference", "missing"])
     of_these = differences.where((F.col("network") == name) & (F.col("difference") == "missing"))
     assert chosen(differences, wanted).count() == of_these.count() > 0
+
+
+def test_a_client_without_an_id_gets_nothing_rather_than_everybody(differences: DataFrame) -> None:
+    wanted = arguments.parse(["replay", "--lake", "/var/lake"])
+    wanted.client = b""
+    assert chosen(differences, wanted).isEmpty()
+
+
+def test_a_client_that_is_erased_takes_no_message_of_others_with_it(lake: EventLake) -> None:
+    """Each subscription has a message of its own."""
+    small, way = SmallLake(lake.root), Way()
+    small.commit(subscribed(), subscribed(TABLET, OTHER))
+    small.commit(way.observed())
+    lost = [
+        {"difference": "missing", "receipt": str(way.receipt), "subscription_id": str(to)} for to in (PHONE, TABLET)
+    ]
+    differences = lake.spark.createDataFrame(lost, DIFFERENCE)
+    period = Period(START, START + HOUR_MS)
+    planned = replay.plan(lake, differences, period, START + HOUR_MS, dry_run=False)
+    assert planned.messages == 2
+    assert erase(lake.root, CLIENT, dry_run=False, report=lambda _: None).removed[f"replays/run={planned.run}"] == 1
+    queues = Queues()
+    assert send(lake, queues) == 1
+    [(_, body)] = queues.sent
+    assert read_match_message(body).receipt == way.receipt
+    assert Lookup(lake.root).replayed({way.receipt}, START) == {(way.receipt, TABLET)}
+    assert replay.plan(lake, differences, period, START + HOUR_MS, dry_run=True).known == 1
 
 
 def test_what_has_expired_is_left(

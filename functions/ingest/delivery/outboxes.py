@@ -22,7 +22,8 @@ OVERSIZE_IN_FLIGHT = 4
 OVERSIZE_SHARE = 2
 """Of the space for what the queue has not taken: so much there is for what S3 has not, of which one takes a megabyte."""
 _QUEUE_BATCH = 10
-_QUEUE_LINGER_SECONDS = 0.02
+QUEUE_LINGER_SECONDS = 0.02
+"""So long an envelope waits for others that share its request."""
 _PATIENCE_SECONDS = 0.05
 """Of what a push waits for anyway, as `Newest.delay_seconds` says: a task that is killed loses so much more of it."""
 LAKE_IN_FLIGHT = 2
@@ -111,7 +112,7 @@ class Outboxes:
             budget=Budget(capacity, sources),
             beside=(oversize_budget, lake_budget),
             most=_QUEUE_BATCH,
-            linger=_QUEUE_LINGER_SECONDS,
+            linger=QUEUE_LINGER_SECONDS,
             patience=_patience,
             taken=self._sent,
         )
@@ -120,7 +121,7 @@ class Outboxes:
                 to=f"{network} commands",
                 budget=Budget(int(capacity * COMMANDS_SHARE), sources),
                 most=_QUEUE_BATCH,
-                linger=_QUEUE_LINGER_SECONDS,
+                linger=QUEUE_LINGER_SECONDS,
                 taken=lambda outgoing: outgoing.taken(),
             )
             for network in command_networks

@@ -1,8 +1,8 @@
 """The envelopes that were handled or are in hand, by fingerprint: what makes each be handled once.
 
     shown ──add──▶ in hand ──handled──▶ recorded
-                                            │ journal ──▶ a delta every few seconds
-                                            └ snapshot ──▶ a base now and then
+                                            │ journal ──▶ a delta now and then
+                                            └ snapshot ──▶ a base less often
 
 Only what was handled is recorded. A crash forgets what was in hand, and the next replay shows it again.
 

@@ -1,0 +1,227 @@
+"""What AWS bills for a delivered push, from ingest's sending to the provider: the amounts, their prices, and the tables.
+
+`tests.ledger.whole_bill` counts the amounts on the real code.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
+from math import ceil
+from typing import NamedTuple
+
+from bench import rules_stream
+from infra.environments import PROD
+from ingest.delivery.outboxes import QUEUE_LINGER_SECONDS
+from ingest.settings import IngestSettings
+from pipeline.prices import (
+    FIREHOSE_BYTE,
+    FIREHOSE_RECORD_BYTES,
+    GIGABYTE_SECOND,
+    INVOCATION,
+    LOG_BYTE,
+    METRIC_MONTH,
+    READ_UNIT,
+    S3_GET,
+    S3_PUT,
+    SENT_BYTE,
+    SQS_REQUEST,
+    STREAM_READ,
+    TRACE,
+    WRITE_UNIT,
+)
+
+MONTH = 730 * 3600
+"""Seconds."""
+PROCESSOR_MB = 1769
+"""With so much memory, a function has one whole processor, and with less as much less."""
+SIZES = (512, 1024, 1769)
+FUNCTIONS = 2
+FILE = S3_PUT + 3 * SQS_REQUEST + INVOCATION + S3_GET + S3_PUT
+"""A file of the lake: written, announced by a message, read by the function `deliveries`, its index written."""
+OBSERVED_BYTES = 900
+"""The line in the lake of a statement of 550 bytes, written by ingest."""
+
+
+class Pace(NamedTuple):
+    """One batch a second, of so many pushes, for as many pairs of a sender and a phone."""
+
+    name: str
+    pushes: int
+    pairs: int
+
+
+PACES = (Pace("alone", 1, 1), Pace("in tens", 10, 10), Pace("ten of one pair", 10, 1))
+ALONE, IN_TENS, _ = PACES
+
+
+class Amounts(NamedTuple):
+    """For one push. Times are in milliseconds, `files`, `saves` and `metrics` in parts of one, and of a metric's month."""
+
+    reads: float
+    writes: float
+    requests: float
+    firehose: float
+    files: float
+    saves: float
+    stream: float
+    invocations: float
+    match_waiting: float
+    match_processor: float
+    dispatch_waiting: float
+    dispatch_processor: float
+    logged: float
+    metrics: float
+    traces: float
+    sent: float
+
+
+LABELS = {
+    "reads": "DynamoDB, read units",
+    "writes": "DynamoDB, write units",
+    "requests": "SQS, requests",
+    "firehose": "Firehose, bytes billed",
+    "files": "S3, files",
+    "saves": "S3, ingest's record",
+    "stream": "reads of the rules' stream",
+    "invocations": "Lambda, invocations",
+    "match_waiting": "match waits, ms",
+    "match_processor": "match computes, ms",
+    "dispatch_waiting": "dispatch waits, ms",
+    "dispatch_processor": "dispatch computes, ms",
+    "logged": "logs, bytes",
+    "metrics": "metrics, months",
+    "traces": "traces",
+    "sent": "sent to the provider, bytes",
+}
+"""What each amount is called on the page."""
+STREAM = "the rules' stream"
+
+
+def dollars(pace: Pace, of: Amounts) -> dict[str, float]:
+    """By service, for a million pushes."""
+    dispatch_mb = PROD.dispatch.size.memory_mb
+    return {
+        "DynamoDB": of.reads * READ_UNIT + of.writes * WRITE_UNIT,
+        STREAM: of.stream * STREAM_READ,
+        "SQS": of.requests * SQS_REQUEST,
+        "Firehose": of.firehose * FIREHOSE_BYTE,
+        "S3": of.files * FILE + of.saves * S3_PUT,
+        "Lambda, invocations": of.invocations * INVOCATION,
+        "Lambda, match's time": match_time(pace, of),
+        "Lambda, dispatch's time": lambda_time(of.dispatch_waiting, of.dispatch_processor, pace.pushes, dispatch_mb),
+        "logs": of.logged * LOG_BYTE,
+        "metrics": of.metrics * METRIC_MONTH,
+        "traces": of.traces * TRACE,
+        "transfer to the provider": of.sent * SENT_BYTE,
+    }
+
+
+def all_in(pace: Pace, of: Amounts) -> float:
+    return sum(dollars(pace, of).values())
+
+
+def floor(pace: Pace, of: Amounts) -> float:
+    """What no pace can do without: units, requests, records and invocations."""
+    billed = dollars(pace, of)
+    return sum(billed[name] for name in ("DynamoDB", "SQS", "Firehose", "Lambda, invocations"))
+
+
+def at_rate(pace: Pace, of: Amounts, pushes: float) -> Amounts:
+    """So many pushes a second, in batches of the pace: they share what is billed by the time."""
+    batches = pushes / pace.pushes
+    by_time = {name: getattr(of, name) / batches for name in ("files", "saves", "stream", "metrics")}
+    firehose = of.firehose - _observed_bytes(pace.pushes) + _observed_bytes(pushes)
+    return of._replace(**by_time, firehose=firehose)
+
+
+def _observed_bytes(pushes: float) -> float:
+    """What Firehose bills for a push of ingest's record of one second."""
+    return ceil(pushes * OBSERVED_BYTES / FIREHOSE_RECORD_BYTES) * FIREHOSE_RECORD_BYTES / pushes
+
+
+def batch_at(pushes: float) -> float:
+    """How many of so many a second, at random, share a request of ingest's: the first waits so long for the others."""
+    return min(10, 1 + pushes * QUEUE_LINGER_SECONDS)
+
+
+def saves_a_second() -> float:
+    """Of ingest's record, which the one task writes that has it to write, whenever anything was handled."""
+    return 1 / float(IngestSettings.model_fields["save_seconds"].default)
+
+
+def stream_reads_a_second() -> float:
+    """How many more there are while an envelope waits for a rule, as one always does at these paces."""
+    assert PROD.ingest is not None
+    tasks, pause = PROD.ingest.tasks, PROD.ingest.following.stream_poll_seconds
+    assert pause is not None
+    idle = float(IngestSettings.model_fields["stream_idle_seconds"].default)
+    return rules_stream.reads_a_second(tasks, pause) - rules_stream.reads_a_second(tasks, idle)
+
+
+def amounts_table(measured: Mapping[str, Amounts]) -> str:
+    rows = [(label, [_shown(getattr(one, name)) for one in measured.values()]) for name, label in LABELS.items()]
+    return _table("for one push", measured, rows)
+
+
+def dollars_table(measured: Mapping[str, Amounts]) -> str:
+    billed = [dollars(pace, measured[pace.name]) for pace in PACES]
+    rows = [(name, [f"{each[name]:.2f}" for each in billed]) for name in billed[0]]
+    total = ("**all in**", [f"**{sum(each.values()):.2f}**" for each in billed])
+    return _table("dollars a million pushes", measured, [*rows, total])
+
+
+def memory_table(measured: Mapping[str, Amounts]) -> str:
+    """What match's time costs at other sizes."""
+    billed = [
+        (f"match at {size:,} MB", [f"{match_time(pace, measured[pace.name], size):.2f}" for pace in PACES])
+        for size in SIZES
+    ]
+    return _table("dollars a million pushes", measured, billed)
+
+
+def match_time(pace: Pace, of: Amounts, memory_mb: int = PROD.match.size.memory_mb) -> float:
+    """Dollars a million pushes."""
+    return lambda_time(of.match_waiting, of.match_processor, pace.pushes, memory_mb)
+
+
+def last_line(measured: Mapping[str, Amounts]) -> str:
+    totals = (f"{pace.name} ${all_in(pace, measured[pace.name]):.2f}" for pace in PACES)
+    return f"all-in a million: {', '.join(totals)}"
+
+
+def read_amounts(page: str) -> dict[str, Amounts]:
+    """Undo `amounts_table`, wherever on the page it stands."""
+    lines = page.splitlines()
+    start = lines.index(_header("for one push", [pace.name for pace in PACES])[0]) + 2
+    rows = (line.strip("| ").split(" | ") for line in takewhile(lambda line: line.startswith("|"), lines[start:]))
+    columns = zip(*(map(_read, figures) for _, *figures in rows), strict=True)
+    return {pace.name: Amounts(*column) for pace, column in zip(PACES, columns, strict=True)}
+
+
+def lambda_time(waiting: float, processor: float, pushes: int, memory_mb: int) -> float:
+    """Dollars a million pushes, of milliseconds for each."""
+    invocation = invocation_ms(waiting, processor, pushes, memory_mb) / 1000 * memory_mb / 1024
+    return invocation * GIGABYTE_SECOND / pushes
+
+
+def invocation_ms(waiting: float, processor: float, pushes: int, memory_mb: int) -> int:
+    """As it is billed: by the full millisecond."""
+    return ceil((waiting + processor * max(1, PROCESSOR_MB / memory_mb)) * pushes)
+
+
+def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[str, list[str]]]) -> str:
+    return "\n".join([*_header(title, columns), *(f"| {name} | {' | '.join(figures)} |" for name, figures in rows)])
+
+
+def _header(title: str, columns: Iterable[str]) -> list[str]:
+    names = list(columns)
+    return [f"| {title} | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
+
+
+def _shown(amount: float) -> str:
+    """Parts of a month or a file as one of so many, all else with two digits."""
+    return f"{amount:,.2f}" if amount >= 0.05 or amount == 0 else f"1 / {1 / amount:,.0f}"
+
+
+def _read(shown: str) -> float:
+    numerator, _, denominator = shown.replace(",", "").partition(" / ")
+    return float(numerator) / float(denominator or 1)
