@@ -102,7 +102,14 @@ class Measured:
 
     def page_s(self, threads: int = 16) -> float:
         """As if no thread's waiting were another's work: three requests for each receiver."""
-        return self.page_cpu_s + 3 * PAGE / threads * self.table_request_s + 2 * self.queue_request_s
+        return self.page_cpu_s + self._page_wait_s(threads)
+
+    def fastest_page_s(self, threads: int = 16) -> float:
+        """As if all threads' waiting were others' work."""
+        return max(self.page_cpu_s, self._page_wait_s(threads))
+
+    def _page_wait_s(self, threads: int) -> float:
+        return 3 * PAGE / threads * self.table_request_s + 2 * self.queue_request_s
 
 
 class Consumption(NamedTuple):

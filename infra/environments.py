@@ -59,7 +59,7 @@ _MATCH = Consumer(size=Size(memory_mb=1_024, timeout_s=30), concurrency=27, rece
 # envelope for a million within two minutes, by less than the writes that a warm table takes: docs/scale.md, "Crowds".
 # Ten times match's concurrency and this one together are no more than a subscription's cap, which keeps its bounds and its
 # price: docs/decisions/0010-caps.md.
-_PAGES = _MATCH.model_copy(update={"size": Size(memory_mb=1_769, timeout_s=30), "concurrency": 27, "batch": 1})
+_PAGES = _MATCH.model_copy(update={"size": Size(memory_mb=1_769, timeout_s=30), "concurrency": 24, "batch": 1})
 
 # What fits into half a GB with a million rules: docs/operations.md, "What an ingest task carries". Each reading of the rules'
 # stream is billed: docs/cost.md, "What was made lean".

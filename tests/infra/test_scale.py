@@ -36,8 +36,7 @@ def test_the_page_states_what_is_computed(prod: Template) -> None:
 def test_a_million_are_queued_within_two_minutes_by_what_warm_tables_take(prod: Template) -> None:
     workers, page_s = Capacities.of(prod).pages.concurrency, Measured.read().page_s()
     assert crowd_s(MILLION, workers, page_s) <= 120
-    busiest = Measured.read().page_cpu_s
-    assert MILLION / crowd_s(MILLION, workers, busiest) <= 20_000
+    assert MILLION / crowd_s(MILLION, workers, Measured.read().fastest_page_s()) <= 20_000
 
 
 def test_the_page_states_how_long_a_million_take_to_add_one_sender() -> None:
@@ -48,8 +47,8 @@ def test_the_page_states_how_long_a_million_take_to_add_one_sender() -> None:
 
 
 def test_the_page_states_what_a_few_legs_would_take() -> None:
-    assert 600 < crowd_s(MILLION, 4, Measured.read().page_s()) < 720
-    assert "a million would take more than ten minutes" in " ".join(DOCS.split())
+    assert 420 < crowd_s(MILLION, 4, Measured.read().page_s()) < 500
+    assert "a million would take some eight minutes" in " ".join(DOCS.split())
 
 
 def test_a_crowd_is_pushed_after_it_is_queued_and_alarms_go_off_meanwhile(prod: Template) -> None:
