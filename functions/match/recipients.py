@@ -6,7 +6,7 @@ from itertools import batched
 from typing import TYPE_CHECKING, NamedTuple
 
 from clarion.decisions import EnvelopeDecision
-from clarion.messages import PageMessage, RemainderMessage, SecondLookMessage
+from clarion.messages import PageMessage, PartMessage, RemainderMessage
 from clarion.tables import BATCH_GET_ITEMS
 from match import fan_out, matching, rule_reader
 from match.capacity import Capacity
@@ -115,6 +115,6 @@ def _successors(item: Item, page: Page) -> Sequence[PageMessage | RemainderMessa
 
 
 def _decision(item: Item, *, wanted: bool) -> EnvelopeDecision | None:
-    if isinstance(item.message, PageMessage | SecondLookMessage | RemainderMessage):
+    if isinstance(item.message, PartMessage):
         return None
     return EnvelopeDecision.MATCHED if wanted else EnvelopeDecision.UNMATCHED

@@ -13,7 +13,7 @@ from clarion.decisions import EnvelopeDecision
 from clarion.event_log import EventLog
 from clarion.events import EnvelopeDecided, LimitsLoaded, NotificationDecided
 from clarion.limiter import Limit
-from clarion.messages import MatchMessage
+from clarion.messages import MatchMessage, PartMessage
 from clarion.metrics import Metric, decided, flush
 from match.admission import AdmissionResult, Notification
 from match.failures import Failure
@@ -56,7 +56,9 @@ class DecisionLog:
         self._left_out(handled)
         if handled.decision:
             self._counts[decided(handled.decision)] += 1
-            self._events.add(_envelope_event(handled, handled.decision, at))
+            # Of what comes again in part, the whole has been decided before.
+            if not isinstance(handled.message, PartMessage):
+                self._events.add(_envelope_event(handled, handled.decision, at))
         for notification, result in handled.results:
             self._counts[decided(result.decision)] += 1
             self._events.add(_notification_event(notification, result, at))

@@ -19,7 +19,7 @@ from pyspark.storagelevel import StorageLevel
 from pipeline.columns import COLUMNS, NOTIFICATION_KEY, UNREADABLE, VERSION, EventKind
 from pipeline.compaction.completeness import is_over
 from pipeline.compaction.merge import merge_small_files
-from pipeline.lake.commits import CommitConflict, Manifest, commit, discard, merged, new_commit, write_links
+from pipeline.lake.commits import CommitConflict, Manifest, commit, discard, merged, new_commit
 from pipeline.lake.event_lake import HOME, EventLake, paths_frame
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import LINES, arrived_files, line_batches
@@ -82,37 +82,6 @@ def compact(
     lake.view.refresh()
     merge_small_files(lake, arrived)
     return Compacted(total, damaged)
-
-
-def read_again(lake: EventLake, arrived: Period, now: int, *, drop: bool = False) -> Compacted:
-    """Read the unreadable lines of these hours anew, or `drop` them; returns what has become of them.
-
-    An hour that has changed is sealed anew, so that whoever judged by it judges again. Raises `CommitConflict`.
-    """
-    total: Counter[str] = Counter()
-    for hour in lake.view.manifests(arrived):
-        if not (files := hour.kinds.get(UNREADABLE)):
-            continue
-        read = {} if drop else _read_again(lake, hour.hour, files)
-        total.update({kind: sum(each.lines for each in some) for kind, some in read.items()})
-        if read.keys() == {UNREADABLE}:
-            continue
-        others = {kind: some for kind, some in hour.kinds.items() if kind != UNREADABLE}
-        sealed_at = None if hour.sealed_at is None else now
-        new = replace(hour, commit=new_commit(), sealed_at=sealed_at, kinds=merged(others, read))
-        commit(lake.root, new, hour.commit)
-        write_links(lake.root, hour.hour, [UNREADABLE])
-    lake.view.refresh()
-    return Compacted(total)
-
-
-def _read_again(lake: EventLake, hour: str, files: Sequence[DataFile]) -> dict[str, tuple[DataFile, ...]]:
-    lines = with_kind(lake.read_unreadable(files)).persist(StorageLevel.DISK_ONLY)
-    try:
-        kinds = {row["kind"] for row in lines.select("kind").distinct().collect()}
-        return {kind: lake.write_files(kind, _rows(lines, kind))[hour] for kind in sorted(kinds)}
-    finally:
-        lines.unpersist()
 
 
 def new_files(lake: EventLake, arrived: Period) -> Iterable[str]:

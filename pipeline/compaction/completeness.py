@@ -10,7 +10,7 @@ from pipeline.lake.commits import LakeView, Manifest, update
 from pipeline.lake.files import listed
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import arrived_files
-from pipeline.lake.snapshots import GRACE_MS, IN_FORCE, LATE_FILES_MS, last_before, read_snapshot, snapshot_end
+from pipeline.lake.snapshots import GRACE_MS, IN_FORCE, LATE_FILES_MS, last_before
 from pipeline.period import HOUR_MS, Period, arrivals, hour_start
 
 SEALED_AFTER_MS = 15 * 60_000
@@ -32,8 +32,8 @@ class IncompleteHour(NamedTuple):
 def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: bool = False) -> list[IncompleteHour]:
     """Those among the hours in which something of the period arrives: the one before to the one after, up to `now`.
 
-    Of the hours before them, those that hold lines which neither a commit nor a snapshot has: rules may be among them,
-    without which what was rightly queued seems to be unexpected.
+    Of the hours before them, back to the last snapshot of what is in force, those that hold lines which no commit has:
+    rules may be among them, without which what was rightly queued seems to be unexpected.
 
     If `provisional`, an hour that is not over yet is judged by what has arrived. Who judges by the same `view` meets
     what was found complete.
@@ -41,10 +41,7 @@ def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: b
     arrival = arrivals(period, min(period.end + HOUR_MS, max(now, period.start + 1)))
     found = {each.hour: each for each in view.manifests(arrival)}
     arrived, sizes = arrived_files(view.root, arrival), _sizes(view.root, found.values())
-    bases = [_last_snapshot(view.root, kind, period.start) for kind in IN_FORCE]
-    carried = {hour for base in bases if base for hour in base.unread}
-    known_until = min(snapshot_end(base) if base else 0 for base in bases)
-    incomplete = unread_before(view, Period(known_until, arrival.start), carried)
+    incomplete = list(_unread_before(view, Period(_known_until(view.root, period.start), arrival.start)))
     for hour in arrival.hours():
         under_way = provisional and not is_over(hour, now)
         reasons = _reasons(found.get(hour), set(arrived.get(hour, ())), sizes, under_way=under_way)
@@ -52,34 +49,24 @@ def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: b
     return incomplete
 
 
-def _last_snapshot(root: str, kind: str, start: int) -> Manifest | None:
-    """That by which a period from `start` on is judged."""
-    day = last_before(root, kind, start - GRACE_MS)
-    return read_snapshot(root, kind, day) if day else None
+def _known_until(root: str, start: int) -> int:
+    """When the last snapshots end that a period from `start` on is judged by; 0 if one is missing."""
+    return min(last.end if (last := last_before(root, kind, start - GRACE_MS)) else 0 for kind in IN_FORCE)
 
 
-def unread_before(view: LakeView, before: Period, carried: Iterable[str]) -> list[IncompleteHour]:
-    """Those that hold lines which nobody has read: of the hours since a snapshot, and of those `carried` by it.
-
-    What came late to the hours of a snapshot is not in it, either.
-    """
+def _unread_before(view: LakeView, before: Period) -> Iterator[IncompleteHour]:
+    """Those that hold lines which nobody has read; what came late to the hours of a snapshot is not in it, either."""
     looked_at = Period(max(0, before.start - LATE_FILES_MS), before.end)
-    earlier = [Period(hour_start(hour), hour_start(hour) + HOUR_MS) for hour in carried]
-    incomplete = set[IncompleteHour]()
-    for period in (looked_at, *earlier):
-        if period.start < period.end:
-            incomplete.update(_unread(view, period))
-    return sorted(incomplete)
-
-
-def _unread(view: LakeView, period: Period) -> Iterator[IncompleteHour]:
-    found = {each.hour: each for each in view.manifests(period)}
-    arrived = arrived_files(view.root, period)
-    for hour in {*found, *arrived}:
+    if looked_at.start >= looked_at.end:
+        return
+    found = {each.hour: each for each in view.manifests(looked_at)}
+    arrived = arrived_files(view.root, looked_at)
+    for hour in sorted({*found, *arrived}):
         manifest = found.get(hour, Manifest(hour, ""))
+        unreadable = _unreadable(manifest) if hour_start(hour) >= before.start else 0
         if new := set(arrived.get(hour, ())) - {each.path for each in manifest.raw}:
             yield IncompleteHour(hour, f"files are not compacted, and may say what was in force{EXAMPLE}{min(new)}")
-        elif unreadable := _unreadable(manifest):
+        elif unreadable:
             yield IncompleteHour(hour, f"{unreadable} lines can't be read, and may say what was in force")
 
 

@@ -23,7 +23,6 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from clarion.networks import NETWORKS
 from pipeline.columns import REMOVED, EventKind
-from pipeline.compaction.completeness import unread_before
 from pipeline.in_force.limits import LimitHistory, spans_of
 from pipeline.in_force.rules import rule_changes
 from pipeline.lake.commits import LakeView
@@ -43,7 +42,7 @@ from pipeline.lake.snapshots import (
     read_snapshot,
     snapshot_days,
 )
-from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, hour_start
+from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period
 from pipeline.spark.frames import broadcast_if_few
 
 STATES: dict[EventKind, StructType] = {
@@ -84,9 +83,8 @@ def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
     missing = [kind for kind in IN_FORCE if day not in snapshot_days(lake.root, kind)]
     counts = {}
     for kind in missing:
-        base = last_before(lake.root, kind, day.end)
-        unread = _unread(lake.view, kind, base, day)
-        counts[kind] = write_day(lake, kind, day, _LAST[kind](lake, base, day.end), now, unread=unread)
+        last = _LAST[kind](lake, last_before(lake.root, kind, day.end), day.end)
+        counts[kind] = write_day(lake, kind, day, last, now)
         prune(lake.root, kind, now, monthly=True)
     return counts
 
@@ -132,29 +130,11 @@ def _changed(view: LakeView, kind: EventKind, base: Period | None, until: int) -
 
 
 def _late_files(view: LakeView, kind: EventKind, base: Period) -> Iterator[DataFile]:
-    """Of the hours before a snapshot's end, those that have changed since, or that it could not read in full.
-
-    What isn't sealed yet may have changed.
-    """
+    """Of the hours before a snapshot's end, those that have changed since; what isn't sealed yet may have."""
     moment = made_at(view.root, kind, base) - MARGIN_MS
-    late = Period(base.end - LATE_FILES_MS, base.end)
-    for hour in view.manifests(late):
+    for hour in view.manifests(Period(base.end - LATE_FILES_MS, base.end)):
         if hour.sealed_at is None or hour.sealed_at > moment:
             yield from hour.kinds.get(kind, ())
-    for earlier in _carried(view, kind, base):
-        if hour_start(earlier) < late.start:
-            yield from view.files(kind, Period(hour_start(earlier), hour_start(earlier) + HOUR_MS))
-
-
-def _carried(view: LakeView, kind: EventKind, base: Period | None) -> tuple[str, ...]:
-    snapshot = read_snapshot(view.root, kind, base) if base else None
-    return snapshot.unread if snapshot else ()
-
-
-def _unread(view: LakeView, kind: EventKind, base: Period | None, day: Period) -> list[str]:
-    """The hours that a day's snapshot, made of the one of `base`, has not in full."""
-    since = Period(base.end if base else 0, day.end)
-    return [hour for hour, _ in unread_before(view, since, _carried(view, kind, base))]
 
 
 def as_states(lines: DataFrame, kind: EventKind) -> DataFrame:

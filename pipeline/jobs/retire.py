@@ -11,9 +11,10 @@ from clarion.aws import FIREHOSE_IN_TIME
 from clarion.event_log import EventLog, EventWriter
 from clarion.settings import EventSettings
 from clarion.tables import bind
+from pipeline.compaction.completeness import SEALED_AFTER_MS
 from pipeline.jobs.shared import every_thousand, log, name_incomplete, settings_of
 from pipeline.lake.event_lake import EventLake
-from pipeline.period import DAY_MS, Period
+from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.repair import retire
 
 
@@ -40,9 +41,10 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
 
 
 def _of_idle_days(wanted: argparse.Namespace) -> argparse.Namespace:
-    """The same, of the time in which something has to be known of: up to now, of whose hour nothing may be there yet."""
-    period = Period(wanted.now - wanted.idle_days * DAY_MS, wanted.now)
-    return argparse.Namespace(**{**vars(wanted), "period": period, "provisional": True})
+    """The same, of the time in which something has to be known of: up to the last hours, whose files still arrive."""
+    end = (wanted.now - SEALED_AFTER_MS) // HOUR_MS * HOUR_MS - HOUR_MS
+    period = Period(wanted.now - wanted.idle_days * DAY_MS, end)
+    return argparse.Namespace(**{**vars(wanted), "period": period, "provisional": False})
 
 
 def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:

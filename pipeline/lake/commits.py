@@ -24,7 +24,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -65,8 +65,7 @@ class Manifest:
     `sealed_at` is when it was found complete, in UNIX milliseconds. `counted` is how many records the live system's own
     counters say must at least have come; None if nobody has asked them. `erased` is how many of its lines `erase` has
     removed. `raw` are the stream's files that it was made of.
-    Of a period's differences, `seen` are the hours that they were made of, with the `sealed_at` that each had. Of a
-    snapshot, `unread` are the hours before its end that held something which nobody could read.
+    Of a period's differences, `seen` are the hours that they were made of, with the `sealed_at` that each had.
     """
 
     hour: str
@@ -76,7 +75,6 @@ class Manifest:
     raw: tuple[DataFile, ...] = ()
     kinds: Kinds = field(default_factory=dict)
     seen: Mapping[str, int | None] = field(default_factory=dict)
-    unread: tuple[str, ...] = ()
     erased: int = 0
 
     @property
@@ -100,8 +98,8 @@ class Manifest:
     def from_json(cls, text: str) -> Self:
         values: dict[str, Any] = json.loads(text)
         kinds = {kind: _files(found) for kind, found in values["kinds"].items()}
-        unread = tuple(values.get("unread", ()))
-        return cls(**values | {"raw": _files(values["raw"]), "kinds": kinds, "unread": unread})
+        known = {each.name: values[each.name] for each in fields(cls) if each.name in values}
+        return cls(**known | {"raw": _files(values["raw"]), "kinds": kinds})
 
 
 @dataclass(frozen=True)

@@ -24,18 +24,13 @@ def read_days(lake: EventLake, name: str, schema: StructType, days: Iterable[Per
     return lake.read_files(f"{SNAPSHOTS}/{name}", schema, [file for each in found for file in each.files])
 
 
-def write_day(  # noqa: PLR0913 - each by name
-    lake: EventLake, name: str, day: Period, rows: DataFrame, now: int, *, unread: Iterable[str] = ()
-) -> int:
-    """Commit a day's snapshot, in the place of an earlier one, with files in the order of the partitions of `rows`.
-
-    `unread` is as in `Manifest`.
-    """
+def write_day(lake: EventLake, name: str, day: Period, rows: DataFrame, now: int) -> int:
+    """Commit a day's snapshot, in the place of an earlier one, with files in the order of the partitions of `rows`."""
     home = snapshot_name(name, day)
     write = partial(_write_batches, root=lake.root, folder=data_folder(name, home, new_commit()))
     written = rows.toDF(*map(file_name, rows.columns)).mapInArrow(write, in_spark(WRITTEN)).collect()
     files = tuple(DataFile(*row) for row in written)
-    update(lake.root, home, lambda known: replace(known, sealed_at=now, kinds={home: files}, unread=tuple(unread)))
+    update(lake.root, home, lambda known: replace(known, sealed_at=now, kinds={home: files}))
     return sum(file.lines for file in files)
 
 

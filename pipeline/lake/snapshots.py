@@ -44,10 +44,6 @@ def read_snapshot(root: str, name: str, day: Period) -> Manifest | None:
     return read_manifest(root, snapshot_name(name, day))
 
 
-def snapshot_end(snapshot: Manifest) -> int:
-    return day_of(hour_start(f"{snapshot.hour.rpartition('=')[2]}/00")).end
-
-
 def made_at(root: str, name: str, day: Period) -> int:
     """Nothing that was compacted after that is in the snapshot; UNIX milliseconds."""
     found = read_snapshot(root, name, day)

@@ -141,31 +141,6 @@ async def test_what_a_crashed_task_had_not_sent_is_sent_by_the_next(
     assert received.statements() == [make_statement(1)]
 
 
-async def test_what_a_crashed_task_had_sent_since_it_saved_is_sent_again_and_what_it_had_saved_is_not(
-    node: "FakeNode",
-    running: "Run",
-    clients: AwsClients,
-    received: "ReceivedQueue",
-    make_settings: MakeSettings,
-    make_statement: MakeStatement,
-    s3: "S3Client",
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("ingest.memory.record.BASE_WAIT_SECONDS", 0.05)
-    node.stored = [make_statement(0)]
-    async with asyncio.timeout(60):
-        task = await crashing(wire(make_settings(node, save_seconds=LASTING), clients))
-        await node.subscribed()
-        await saved(s3)
-        node.show(make_statement(1))
-        await received.holds(1)
-        await crash(task)
-    node.stored.append(make_statement(1))
-    async with running(make_settings(node)):
-        await received.holds(2)
-    assert received.statements() == [make_statement(1)] * 2
-
-
 async def test_a_task_takes_over_from_one_that_crashed_and_nothing_is_lost(
     node: "FakeNode",
     running: "Run",

@@ -24,7 +24,7 @@ from clarion.networks.statements.rules import CALL
 from clarion.tables import WINDOW_PART, PushRecord, RateLimit, RuleRow, Subscription
 from match.worker import RESERVE, MatchWorker
 from tests.match.ledger import look_again
-from tests.match.scene import OTHER, PAGE, TOPIC, Scene, Sender, received, statement_of
+from tests.match.scene import OTHER, PAGE, TOPIC, Scene, Sender, lake_events, received, statement_of
 
 
 def test_a_wanted_statement_becomes_one_push(scene: Scene) -> None:
@@ -390,6 +390,18 @@ def test_what_was_queued_and_lost_is_pushed_again_to_whoever_still_has_a_rule(sc
     lost = RemainderMessage(**message.observation, subscription_ids=(phone.subscription_id, tablet.subscription_id))
     assert scene.take(lost) == set()
     assert [str(push.subscription_id) for push in scene.pushes()] == [phone.subscription_id]
+
+
+def test_what_comes_again_in_part_after_its_expiry_leaves_what_was_decided_of_the_envelope(scene: Scene) -> None:
+    phone = scene.subscribe()
+    message = scene.observe(scene.sender.states(expires_at=scene.clock() // 1000 + 60))
+    scene.take(message)
+    # Other tests of the file share the lake.
+    lake_events()
+    scene.clock.advance(61)
+    lost = RemainderMessage(**message.observation, subscription_ids=(phone.subscription_id,))
+    assert scene.take(lost) == set()
+    assert (len(scene.pushes()), lake_events()) == (1, [])
 
 
 def test_a_page_whose_queue_refused_some_goes_on_and_repeats_only_those(scene: Scene) -> None:

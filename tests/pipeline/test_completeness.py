@@ -184,21 +184,6 @@ def test_lines_of_days_before_that_nobody_has_compacted_or_can_read_may_say_what
     }
 
 
-def test_what_a_snapshot_could_not_read_is_named_until_it_is_mended(lake: Path) -> None:
-    old = hour_path(AT - 30 * DAY_MS)
-    complete(lake, old)
-    for kind in IN_FORCE:
-        change(lake, snapshot_name(kind, day_of(AT - 2 * DAY_MS)), unread=(old,))
-    assert reasons(lake) == {}
-    change(lake, old, kinds={UNREADABLE: (DataFile("unreadable/none", 3, 0, ""),)})
-    assert reasons(lake) == {old: "3 lines can't be read, and may say what was in force"}
-    change(lake, old, kinds={})
-    damaged = arrive(lake, old, "damaged")
-    assert reasons(lake)[old].startswith("files are not compacted")
-    (lake / damaged.path).unlink()
-    assert reasons(lake) == {}
-
-
 def test_what_lies_before_the_last_snapshots_says_nothing_more_unless_it_came_late(lake: Path) -> None:
     for kind in IN_FORCE:
         update(str(lake), snapshot_name(kind, day_of(AT - 2 * DAY_MS)), lambda known: known)

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +20,8 @@ from pipeline.columns import EventKind
 from pipeline.compaction.completeness import declare_complete
 from pipeline.jobs.retire import run
 from pipeline.lake.event_lake import EventLake
-from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
+from pipeline.lake.raw import RAW
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
 from pipeline.repair.retire import RetireAfter, RetireStopped, retire, useless
 from tests.events import SETTINGS, event_log
 from tests.pipeline.small_lake import write_rows
@@ -108,6 +110,10 @@ def test_nobody_is_idle_by_a_lake_that_lacks_an_hour(lake: EventLake, capsys: py
     )  # fmt: skip
     declare_complete(lake.root, [hours[9]], NOW)
     lake.view.refresh()
+    # What has come of the hour under way is known to nobody yet.
+    under_way = Path(lake.root) / RAW / f"day={hour_path(NOW).replace('/', '/hour=')}" / "new"
+    under_way.parent.mkdir(parents=True)
+    under_way.write_text("{}")
     assert run(lake, parse(wanted)) == 0
     said = capsys.readouterr().err
     assert ("1 dead" in said, "1 idle" in said) == (True, True)

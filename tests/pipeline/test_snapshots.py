@@ -6,25 +6,23 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.columns import UNREADABLE, EventKind
-from pipeline.compaction.compact import read_again
+from pipeline.columns import EventKind
 from pipeline.in_force.rules import in_force, rule_changes
 from pipeline.in_force.states import MARGIN_MS, STATES, known, last_rules, limit_history, write_snapshots
-from pipeline.lake.commits import data_folder, manifest_path, new_commit, read_manifest, update
+from pipeline.lake.commits import manifest_path, update
 from pipeline.lake.dedup import latest_subscriptions
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.parquet import DataFile, write_parquet
+from pipeline.lake.parquet import DataFile
 from pipeline.lake.snapshot_rows import write_day
 from pipeline.lake.snapshots import day_of, prune, read_snapshot, snapshot_days, snapshot_name
-from pipeline.period import DAY_MS, FOREVER, HOUR_MS, SNAPSHOT_DAYS, Period, hour_path
+from pipeline.period import DAY_MS, FOREVER, HOUR_MS, SNAPSHOT_DAYS, hour_path
 from tests.pipeline.conftest import copied
-from tests.pipeline.small_lake import PHONE, LakeRow, add_files, ruled, write_rows
+from tests.pipeline.small_lake import LakeRow, write_rows
 
 KEEP_DAYS = 20
 HALF_DAY = 12 * HOUR_MS
@@ -260,44 +258,6 @@ def test_what_a_killed_writer_left_is_no_snapshot(tmp_path: Path) -> None:
     written = tmp_path / manifest_path(name)
     written.with_name(f".{written.name}.0123abcd").write_text("")
     assert snapshot_days(str(tmp_path), RULES) == [day_of(START)]
-
-
-def unreadable(lake: EventLake, *lines: bytes) -> str:
-    """As `compact` keeps lines of the first hour that it can't read; returns the hour."""
-    hour = hour_path(day(0))
-    rows = pa.RecordBatch.from_pydict({"value": [line.decode() for line in lines]})
-    file = write_parquet(lake.root, data_folder(UNREADABLE, hour, new_commit()), [rows])
-    add_files(lake.root, hour, {UNREADABLE: (file,)})
-    lake.view.refresh()
-    return hour
-
-
-def test_a_rule_that_nobody_could_read_is_carried_by_each_snapshot_until_somebody_can(lake: EventLake) -> None:
-    subscribe(lake, (day(0), str(PHONE), "active", 1, 1))
-    hour = unreadable(lake, ruled(LASTING, at=day(0) + 1).to_line())
-    for number in (1, 9):
-        write_snapshots(lake, day(number) + 2 * HOUR_MS)
-    snapshot = read_snapshot(lake.root, RULES, day_of(day(8)))
-    assert snapshot
-    assert (snapshot.unread, rules(lake, day(10))) == ((hour,), [])
-    assert read_again(lake, Period(day(0), day(1)), day(10)).lines == {RULES: 1}
-    assert rules(lake, day(10)) == [(str(PHONE), LASTING, day(0) + 1, FOREVER)]
-    write_snapshots(lake, day(11) + 2 * HOUR_MS)
-    snapshot = read_snapshot(lake.root, RULES, day_of(day(10)))
-    assert snapshot
-    assert (snapshot.unread, rules(lake, day(12))) == ((), [(str(PHONE), LASTING, day(0) + 1, FOREVER)])
-
-
-def test_lines_that_stay_unreadable_are_kept_until_they_are_dropped(lake: EventLake) -> None:
-    first = Period(day(0), day(1))
-    hour = unreadable(lake, b"none")
-    before = read_manifest(lake.root, hour)
-    assert read_again(lake, first, day(1)).lines == {UNREADABLE: 1}
-    assert read_manifest(lake.root, hour) == before
-    assert read_again(lake, first, day(1), drop=True).lines == {}
-    after = read_manifest(lake.root, hour)
-    assert after
-    assert after.files == ()
 
 
 def test_a_snapshot_whose_removal_was_stopped_is_removed_by_the_next_run(tmp_path: Path) -> None:

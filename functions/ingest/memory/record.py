@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 DELTAS_PER_BASE = 1000
-BASE_WAIT_SECONDS = 5.0
-"""Between two looks whether a base that is wanted can be written: before the first, a restart would be a first start."""
 BASE_SECONDS = 86_400.0
 """The age of a base at which it is written anew, so that no expiry of old objects can take it."""
 UNREPLAYED_SECONDS = 3_600.0
@@ -126,9 +124,8 @@ class Record:
         return bool(saved)
 
     async def save_every(self, seconds: float) -> None:
-        """A base that is wanted is saved sooner."""
         while True:
-            await asyncio.sleep(min(seconds, BASE_WAIT_SECONDS) if self._wants_base else seconds)
+            await asyncio.sleep(seconds)
             try:
                 await self.save()
             except AWS_ERRORS as error:

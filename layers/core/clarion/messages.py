@@ -171,6 +171,9 @@ class RemainderMessage(ObservedMessage):
     repeat_id: UUID | None = None
 
 
+PartMessage = PageMessage | SecondLookMessage | RemainderMessage
+"""About some of those whom an envelope may be for; what was decided of the envelope itself stands."""
+
 type MatchMessage = EnvelopeMessage | SecondLookMessage | RepetitionMessage | PageMessage | RemainderMessage
 """What the queue of envelopes holds; `kind` names the type."""
 
