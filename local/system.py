@@ -6,7 +6,7 @@ import os
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -218,7 +218,12 @@ def counted_in(folder: Path, metric: str) -> int:
     """By all tasks whose logs are there: a test may have replaced the first one."""
     lines = (line for log in folder.glob(INGEST_LOGS) for line in whole_lines(log))
     flushed = (json.loads(line) for line in lines if '"_aws"' in line)
-    return sum(int(sum(metrics.get(metric, ()))) for metrics in flushed)
+    return sum(sum(_counts(metrics.get(metric, ()))) for metrics in flushed)
+
+
+def _counts(logged: int | Sequence[float]) -> Iterable[int]:
+    """A recorded metric has a list of values, and what is only logged has one."""
+    return [logged] if isinstance(logged, int) else map(int, logged)
 
 
 def whole_lines(log: Path) -> list[str]:
