@@ -92,10 +92,15 @@ class Manifest:
         return tuple(chain.from_iterable(self.kinds.values()))
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
+        """Without `erased` where nothing was: the release before, which knows no such field, can read that."""
+        values = asdict(self)
+        if not self.erased:
+            del values["erased"]
+        return json.dumps(values, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
+        """What a later release has added is passed over."""
         values: dict[str, Any] = json.loads(text)
         kinds = {kind: _files(found) for kind, found in values["kinds"].items()}
         known = {each.name: values[each.name] for each in fields(cls) if each.name in values}

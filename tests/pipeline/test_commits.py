@@ -1,5 +1,6 @@
 """The lake's commits on this machine's disk; what holds in S3 as well is in `test_commits_s3`."""
 
+import json
 import multiprocessing
 import os
 import resource
@@ -70,6 +71,14 @@ def root(tmp_path: Path) -> str:
 )
 def test_a_manifest_comes_out_of_its_json_as_it_went_in(manifest: Manifest) -> None:
     assert Manifest.from_json(manifest.to_json()) == manifest
+
+
+def test_releases_read_each_others_manifests() -> None:
+    manifest = Manifest(HOUR, "0" * 32)
+    assert "erased" not in json.loads(manifest.to_json())
+    assert json.loads(replace(manifest, erased=3).to_json())["erased"] == 3
+    later = {**json.loads(manifest.to_json()), "added_later": 1}
+    assert Manifest.from_json(json.dumps(later)) == manifest
 
 
 @given(st.integers(0, 4_000_000_000_000))
