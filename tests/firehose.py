@@ -1,4 +1,4 @@
-"""A Firehose that answers as told, over a socket: late, not at all, or by closing the connection."""
+"""A Firehose that answers as it is set to, over a socket: late, not at all, or by closing the connection."""
 
 import json
 import os

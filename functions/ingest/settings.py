@@ -72,8 +72,8 @@ class IngestSettings(EventSettings):
     `renew_seconds`, `quiet_seconds`: the age and the silence after which a subscription is renewed.
     `forget_seconds`: how often to see whether all sources have replayed, so that the rest can be forgotten.
     `absent_seconds`: after which a source without a complete replay isn't waited for before envelopes are forgotten.
-    `save_seconds`: between two savings of what was seen. A task that starts sends again
-    what the others have handled since the last, and match drops what has a claim.
+    `save_seconds`: between two savings of what was seen. A task that starts sends again what the others have handled
+    since the last, and match drops what has a claim.
     `health_port`: on the loopback address, for `python -m ingest.health`.
     """
 

@@ -13,14 +13,14 @@ from pipeline.jobs import compact, reconcile, report
 from pipeline.jobs.shared import log, name_incomplete, strict
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, Period
-from pipeline.reconciliation.due_days import DueDays, changed_days, due_days, note_told, untold_days
+from pipeline.reconciliation.due_days import DueDays, changed_days, due_days, note_reported, unreported_days
 from pipeline.spark.ending import reason
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     """Raises `ExceptionGroup` of what has stopped the snapshots or some days, once all other days are judged."""
     days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.view, wanted.period)
-    untold = [] if wanted.asked else untold_days(lake.root, wanted.period)
+    unreported = [] if wanted.asked else unreported_days(lake.root, wanted.period)
     first = min((day.start for day in days.due), default=wanted.period.start)
     status = compact.run(lake, _of(wanted, Period(first - DAY_MS, wanted.now)))
     errors = list[Exception]()
@@ -37,13 +37,13 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
         log(f"the day {day}")
         with _others_go_on(errors, f"the day {day}"):
             status = max(status, reconcile.run(lake, _of(wanted, day)), report.run(lake, _of(wanted, day)))
-    for day in sorted({wanted.period, *untold} - judged, key=attrgetter("start")):
+    for day in sorted({wanted.period, *unreported} - judged, key=attrgetter("start")):
         with _others_go_on(errors, f"the day {day}"):
             status = max(status, _status_of_judged(lake, _of(wanted, day)))
     if errors:
         raise ExceptionGroup("days that could not be judged, or what later ones need", errors)
     if not wanted.asked:
-        note_told(lake.root, wanted.now)
+        note_reported(lake.root, wanted.now)
     return max(status, strict(wanted, {"days were never judged": len(days.overdue)}))
 
 

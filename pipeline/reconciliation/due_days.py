@@ -66,20 +66,20 @@ def is_judged(view: LakeView, day: Period) -> bool:
     return all(each.sealed_at is not None and each.sealed_at == verdict.seen.get(each.hour) for each in arrived)
 
 
-def untold_days(root: str, yesterday: Period) -> list[Period]:
+def unreported_days(root: str, yesterday: Period) -> list[Period]:
     """Of yesterday and the 15 days before those that were judged, and whose findings no daily run has returned since.
 
     A run that died before its end has returned nothing.
     """
     last = read_manifest(root, DAILY)
-    told = (last.sealed_at or 0) if last else yesterday.start
+    reported_at = (last.sealed_at or 0) if last else yesterday.start
     days = [day_of(start) for start in range(yesterday.start - LATEST_MS, yesterday.end, DAY_MS)]
     verdicts = read_manifests(root, list(map(differences_name, days)))
     judged_at = {found.hour: found.sealed_at or 0 for found in verdicts}
-    return [day for day in days if judged_at.get(differences_name(day), 0) > told]
+    return [day for day in days if judged_at.get(differences_name(day), 0) > reported_at]
 
 
-def note_told(root: str, now: int) -> None:
+def note_reported(root: str, now: int) -> None:
     """A daily run of `now` is about to return what it has found."""
     update(root, DAILY, lambda known: replace(known, sealed_at=now))
 
