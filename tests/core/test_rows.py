@@ -9,7 +9,7 @@ from moto import mock_aws
 from pynamodb.models import Model
 
 from clarion.rows import BatchRead, batch_get, item_of, query, values_of
-from clarion.tables import PageLock, RateLimit, Subscription
+from clarion.tables import PageLock, RateLimit, Subscription, bind
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -65,13 +65,8 @@ def throttled(monkeypatch: pytest.MonkeyPatch) -> Iterator["DynamoDBClient"]:
     """Of the subscriptions that are asked for at once it reads one, and leaves the others."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     with mock_aws():
-        dynamodb = boto3.client("dynamodb")
-        dynamodb.create_table(
-            TableName="subscriptions",
-            AttributeDefinitions=[{"AttributeName": "subscription_id", "AttributeType": "S"}],
-            KeySchema=[{"AttributeName": "subscription_id", "KeyType": "HASH"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        dynamodb = bind("").client
+        Subscription.create_table(billing_mode="PAY_PER_REQUEST")
         request = {"ProjectionExpression": "#n", "ExpressionAttributeNames": {"#n": "subscription_id"}}
 
         def leave_all_but_one(parsed: dict[str, Any], **_: object) -> None:
