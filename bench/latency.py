@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 from pathlib import Path
+from random import Random
 from statistics import quantiles
 from typing import Self
 
@@ -36,6 +37,7 @@ IDLE_S = 5
 """What is spent on nothing is measured for so long."""
 ARRIVAL_S = 60
 LAKE_S = 30
+SEED = 1
 RATE, SECONDS = 50.0, 60.0
 
 
@@ -133,18 +135,21 @@ class Senders:
     each_per_second: float = EACH_PER_SECOND
 
     async def submit(self, rate: float, seconds: float, arrival_s: float = ARRIVAL_S) -> dict[str, float]:
-        """When each statement was due, by its hash, at an even pace; returns once their pushes are there, or are late.
+        """When each statement was due, by its hash; returns once their pushes are there, or are late.
 
-        One that is submitted late is late like any other.
+        One is due at some moment of each interval: at its end each time, all would meet the emulator's look at its queues
+        at the same moment, which shifts the latency by tens of milliseconds from run to run. One that is submitted late
+        is late like any other.
         """
         await self._register(max(1, round(rate / self.each_per_second)))
         submitted: dict[str, float] = {}
         loop = asyncio.get_running_loop()
-        started, begun = loop.time(), time.time()
+        started, begun, draw = loop.time(), time.time(), Random(SEED)  # noqa: S311 - the same each time
         for number in range(round(rate * seconds)):
             raw = self.devices[number % len(self.devices)].statement(TOPIC, data=b"sealed")
-            await asyncio.sleep(started + number / rate - loop.time())
-            submitted[codec.digest(raw).hex()] = begun + number / rate
+            due = (number + draw.random()) / rate
+            await asyncio.sleep(started + due - loop.time())
+            submitted[codec.digest(raw).hex()] = begun + due
             await self.system.store.submit(raw)
         deadline = loop.time() + arrival_s
         while not submitted.keys() <= received_by(self.system).keys() and loop.time() < deadline:  # noqa: ASYNC110 - by polling

@@ -8,8 +8,8 @@
   the ratio is the median of the turns' ratios. Each turn is in processes of its own, since where a library happens to
   lie in memory makes some percent of difference.
 - *Rules*: the shortest of these periods, while the lake gets more and more rules, of senders that are not heard that day.
-- *Cold*: a small day by a new process, and the floor: a new process that starts a session for one Python stage, with
-  the same options of the JVM; and with the JVM's own.
+- *Cold*: a small day by a new process, and the floor: a new process that starts a bare session of PySpark for one
+  Python stage. Beside it stands the session that the small day starts, for the same stage.
 
 What a loud pair takes is a bench of its own: `bench.pipeline_pair`.
 
@@ -42,7 +42,7 @@ import pyarrow as pa
 import sr25519
 from pyarrow import compute as pc
 from pyarrow import dataset
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from bench.figures import Figure, report, table
 from bench.markdown import inserted
@@ -128,10 +128,13 @@ class Start(NamedTuple):
 
 
 class Cold(NamedTuple):
-    """`floor` with the options of the JVM that the small day has, `usual` with its own. `right` as in `Reconciled`."""
+    """`floor` of a bare session with one Python stage, `prepared` of the one that the small day starts, with the same.
+
+    `right` as in `Reconciled`.
+    """
 
     floor: Start
-    usual: Start
+    prepared: Start
     small: Start
     right: bool
 
@@ -306,10 +309,18 @@ def pairs(path: str) -> list[tuple[str, ...]]:
     return list(zip(*(rows.column(name).to_pylist() for name in SAME), strict=True))
 
 
-def floor(size: int | None) -> Start:
-    """Of a session for so many bytes, by which the JVM's options are chosen; None leaves it those it has."""
+def bare_session() -> SparkSession:
+    """As PySpark starts it for anybody."""
+    return SparkSession.builder.master(f"local[{CORES}]").getOrCreate()
+
+
+def prepared_session() -> SparkSession:
+    return session("bench", cores=CORES, size=0)
+
+
+def one_stage(start: Callable[[], SparkSession]) -> Start:
     begun = time.perf_counter()
-    spark = session("bench", cores=CORES, size=size)
+    spark = start()
     # Spark's workers can't import this module by its name in a process that was spawned: what has no name is sent to them.
     spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()
     found = Start(time.perf_counter() - begun, processor_seconds())
@@ -318,10 +329,13 @@ def floor(size: int | None) -> Start:
 
 
 def cold(root: str, period: Period, turns: int) -> Cold:
-    taken = [(apart(floor, 0), apart(floor, None), apart(reconciled, root, period)) for _ in range(turns)]
-    floors, usual, smalls = zip(*taken, strict=True)
+    taken = [
+        (apart(one_stage, bare_session), apart(one_stage, prepared_session), apart(reconciled, root, period))
+        for _ in range(turns)
+    ]
+    floors, prepared, smalls = zip(*taken, strict=True)
     started = [Start(small.seconds, small.processor) for small in smalls]
-    return Cold(_median(floors), _median(usual), _median(started), all(small.right for small in smalls))
+    return Cold(_median(floors), _median(prepared), _median(started), all(small.right for small in smalls))
 
 
 def _median(starts: Sequence[Start]) -> Start:
@@ -381,7 +395,7 @@ def margin(measured: Measured) -> Figure:
 
 
 def figures(measured: Measured) -> list[Figure]:
-    stage, (floor, usual, small, _) = measured.stage, measured.cold
+    stage, (floor, prepared, small, _) = measured.stage, measured.cold
     growth = [
         Figure.alone(
             f"reconcile {found.statements:,} statements with {rules:,} rules", found.processor, "s of processors"
@@ -394,11 +408,12 @@ def figures(measured: Measured) -> list[Figure]:
         Figure.alone("reconcile: constant", line(measured.by_statements)[1], "s of processors"),
         *growth,
         Figure("verify stage on two cores, beside bare `sr25519.verify`", 1e6 * stage.stage, 1e6 * stage.bare, stage.ratio, "µs"),
-        Figure.alone(day, small.seconds, "s"),
-        Figure.alone(day, small.processor, "s of processors"),
-        Figure.alone("its floor: a session with one Python stage, the JVM's options the same", floor.processor, "s of processors"),
-        Figure.alone("a floor with the JVM's own options", usual.processor, "s of processors"),
-        Figure.alone("what the small day takes over its floor", small.processor - floor.processor, "s of processors"),
+        Figure.beside(f"{day}, beside its floor, a bare session with one Python stage", small.seconds, floor.seconds, "s"),
+        Figure.alone("what the small day takes over its floor", small.seconds - floor.seconds, "s"),
+        Figure.beside(f"{day}, beside the session that it starts, with that stage", small.seconds, prepared.seconds, "s"),
+        Figure.beside(f"{day}, beside its floor, of the processors", small.processor, floor.processor, "s"),
+        Figure.alone("what the small day takes over its floor, of the processors", small.processor - floor.processor, "s"),
+        Figure.beside(f"{day}, beside the session that it starts, of the processors", small.processor, prepared.processor, "s"),
     ]  # fmt: skip
 
 

@@ -170,12 +170,13 @@ class Path:
         return path
 
     def arrive(self, rate: float, seconds: float, *, evenly: bool = False) -> None:
-        """So many a second, on average where they don't come `evenly`."""
+        """So many a second, on average: `evenly` one at some moment of each interval, else as they happen to come."""
         self.env.process(self._arrivals(rate, round(rate * seconds), evenly=evenly))
 
     def _arrivals(self, rate: float, count: int, *, evenly: bool) -> Events:
-        for _ in range(count):
-            yield self.env.timeout(1 / rate if evenly else self.draw.expovariate(rate))
+        for number in range(count):
+            at = (number + self.draw.random()) / rate if evenly else self.env.now + self.draw.expovariate(rate)
+            yield self.env.timeout(at - self.env.now)
             self.stages[0].send([Work([self.env.now])])
 
     def latencies(self, stage: int | None = None) -> list[float]:
