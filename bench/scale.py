@@ -30,7 +30,7 @@ from infra.options import Ingest
 from ingest.delivery.outboxes import QUEUE_IN_FLIGHT
 from match.settings import MatchSettings
 from pipeline.prices import GIGABYTE_SECOND, INVOCATION, SQS_REQUEST
-from tests.ledger.bill import IN_TENS, OBSERVED_BYTES, Amounts, all_in, at_rate, dollars, read_amounts
+from tests.ledger.bill import AMOUNTS_TABLE, IN_TENS, OBSERVED_BYTES, Amounts, all_in, at_rate, dollars
 from tests.ledger.month import Storage
 from tests.match.ledger import Cost, read_table
 
@@ -375,7 +375,7 @@ def tables(template: Template) -> list[list[str]]:
 
 
 def bill_in_tens() -> Amounts:
-    return read_amounts(COST_PAGE.read_text())[IN_TENS.name]
+    return AMOUNTS_TABLE.read(COST_PAGE.read_text())[IN_TENS.name]
 
 
 def production() -> Template:

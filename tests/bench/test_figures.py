@@ -14,7 +14,7 @@ from bench.figures import Figure, compare, shown, table
 from bench.latency import RATE, Latency, PushTimes
 from bench.pace import figures_of
 from bench.simplex import Borne, borne
-from tests.ledger.bill import read_amounts
+from tests.ledger.bill import AMOUNTS_TABLE
 from tests.ledger.whole_bill import beside_naive
 
 COST_PAGE = PAGE.parent / "cost.md"
@@ -25,7 +25,7 @@ TINY: dict[str, Callable[[], list[Figure]]] = {
     "bench.schedule": lambda: measured("bench.schedule", 10, 1),
     "bench.dispatch": lambda: compared({scene: dict.fromkeys((CLARION, *OTHERS), Speed(2, 1)) for scene in SCENES}),
     "bench.simplex": lambda: Borne(1_000, 2.0, 1.0, 2.0, 1.0).figures(),
-    "tests.ledger.whole_bill": lambda: beside_naive(read_amounts(COST_PAGE.read_text())),
+    "tests.ledger.whole_bill": lambda: beside_naive(AMOUNTS_TABLE.read(COST_PAGE.read_text())),
     "bench.pace": lambda: figures_of(Latency(RATE, 2, {"ingest": 0.1}, 2, [PushTimes(0, 1, 2, 3)] * 2), 100),
 }
 

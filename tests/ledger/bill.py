@@ -3,12 +3,12 @@
 `tests.ledger.whole_bill` counts the amounts on the real code.
 """
 
-from collections.abc import Iterable, Mapping
-from itertools import takewhile
+from collections.abc import Mapping
 from math import ceil
 from typing import NamedTuple
 
 from bench import rules_stream
+from bench.markdown import table_row
 from infra.environments import PROD
 from ingest.delivery.outboxes import QUEUE_LINGER_SECONDS
 from ingest.settings import IngestSettings
@@ -28,6 +28,7 @@ from pipeline.prices import (
     TRACE,
     WRITE_UNIT,
 )
+from tests.ledger.amounts import AmountsTable, dollars_table, table
 
 MONTH = 730 * 3600
 """Seconds."""
@@ -59,7 +60,7 @@ class Amounts(NamedTuple):
     reads: float
     writes: float
     requests: float
-    firehose: float
+    streamed: float
     files: float
     saves: float
     stream: float
@@ -74,26 +75,28 @@ class Amounts(NamedTuple):
     sent: float
 
 
-LABELS = {
-    "reads": "DynamoDB, read units",
-    "writes": "DynamoDB, write units",
-    "requests": "SQS, requests",
-    "firehose": "Firehose, bytes billed",
-    "files": "S3, files",
-    "saves": "S3, ingest's record",
-    "stream": "reads of the rules' stream",
-    "invocations": "Lambda, invocations",
-    "match_waiting": "match waits, ms",
-    "match_processor": "match computes, ms",
-    "dispatch_waiting": "dispatch waits, ms",
-    "dispatch_processor": "dispatch computes, ms",
-    "logged": "logs, bytes",
-    "metrics": "metrics, months",
-    "traces": "traces",
-    "sent": "sent to the provider, bytes",
-}
-"""What each amount is called on the page."""
 STREAM = "the rules' stream"
+DOLLARS = "dollars a million pushes"
+
+
+def _shown(amount: float) -> str:
+    """Parts of a month or a file as one of so many, all else with two digits."""
+    return f"{amount:,.2f}" if amount >= 0.05 or amount == 0 else f"1 / {1 / amount:,.0f}"
+
+
+AMOUNTS_TABLE = AmountsTable(
+    Amounts,
+    "for one push",
+    [pace.name for pace in PACES],
+    {
+        "files": "S3, files",
+        "saves": "S3, ingest's record",
+        "stream": "reads of the rules' stream",
+        "metrics": "metrics, months",
+        "traces": "traces",
+    },
+    _shown,
+)
 
 
 def dollars(pace: Pace, of: Amounts) -> dict[str, float]:
@@ -103,7 +106,7 @@ def dollars(pace: Pace, of: Amounts) -> dict[str, float]:
         "DynamoDB": of.reads * READ_UNIT + of.writes * WRITE_UNIT,
         STREAM: of.stream * STREAM_READ,
         "SQS": of.requests * SQS_REQUEST,
-        "Firehose": of.firehose * FIREHOSE_BYTE,
+        "Firehose": of.streamed * FIREHOSE_BYTE,
         "S3": of.files * FILE + of.saves * S3_PUT,
         "Lambda, invocations": of.invocations * INVOCATION,
         "Lambda, match's time": match_time(pace, of),
@@ -129,8 +132,8 @@ def at_rate(pace: Pace, of: Amounts, pushes: float) -> Amounts:
     """So many pushes a second, in batches of the pace: they share what is billed by the time."""
     batches = pushes / pace.pushes
     by_time = {name: getattr(of, name) / batches for name in ("files", "saves", "stream", "metrics")}
-    firehose = of.firehose - _observed_bytes(pace.pushes) + _observed_bytes(pushes)
-    return of._replace(**by_time, firehose=firehose)
+    streamed = of.streamed - _observed_bytes(pace.pushes) + _observed_bytes(pushes)
+    return of._replace(**by_time, streamed=streamed)
 
 
 def _observed_bytes(pushes: float) -> float:
@@ -157,16 +160,10 @@ def stream_reads_a_second() -> float:
     return rules_stream.reads_a_second(tasks, pause) - rules_stream.reads_a_second(tasks, idle)
 
 
-def amounts_table(measured: Mapping[str, Amounts]) -> str:
-    rows = [(label, [_shown(getattr(one, name)) for one in measured.values()]) for name, label in LABELS.items()]
-    return _table("for one push", measured, rows)
-
-
-def dollars_table(measured: Mapping[str, Amounts]) -> str:
+def bill_table(measured: Mapping[str, Amounts]) -> str:
     billed = [dollars(pace, measured[pace.name]) for pace in PACES]
-    rows = [(name, [f"{each[name]:.2f}" for each in billed]) for name in billed[0]]
-    total = ("**all in**", [f"**{sum(each.values()):.2f}**" for each in billed])
-    return _table("dollars a million pushes", measured, [*rows, total])
+    total = table_row(["**all in**", *(f"**{sum(each.values()):.2f}**" for each in billed)])
+    return f"{dollars_table(DOLLARS, measured, billed)}\n{total}"
 
 
 def memory_table(measured: Mapping[str, Amounts]) -> str:
@@ -175,7 +172,7 @@ def memory_table(measured: Mapping[str, Amounts]) -> str:
         (f"match at {size:,} MB", [f"{match_time(pace, measured[pace.name], size):.2f}" for pace in PACES])
         for size in SIZES
     ]
-    return _table("dollars a million pushes", measured, billed)
+    return table(DOLLARS, measured, billed)
 
 
 def match_time(pace: Pace, of: Amounts, memory_mb: int = PROD.match.size.memory_mb) -> float:
@@ -188,15 +185,6 @@ def last_line(measured: Mapping[str, Amounts]) -> str:
     return f"all-in a million: {', '.join(totals)}"
 
 
-def read_amounts(page: str) -> dict[str, Amounts]:
-    """Undo `amounts_table`, wherever on the page it stands."""
-    lines = page.splitlines()
-    start = lines.index(_header("for one push", [pace.name for pace in PACES])[0]) + 2
-    rows = (line.strip("| ").split(" | ") for line in takewhile(lambda line: line.startswith("|"), lines[start:]))
-    columns = zip(*(map(_read, figures) for _, *figures in rows), strict=True)
-    return {pace.name: Amounts(*column) for pace, column in zip(PACES, columns, strict=True)}
-
-
 def lambda_time(waiting: float, processor: float, pushes: int, memory_mb: int) -> float:
     """Dollars a million pushes, of milliseconds for each."""
     invocation = invocation_ms(waiting, processor, pushes, memory_mb) / 1000 * memory_mb / 1024
@@ -206,22 +194,3 @@ def lambda_time(waiting: float, processor: float, pushes: int, memory_mb: int) -
 def invocation_ms(waiting: float, processor: float, pushes: int, memory_mb: int) -> int:
     """As it is billed: by the full millisecond."""
     return ceil((waiting + processor * max(1, PROCESSOR_MB / memory_mb)) * pushes)
-
-
-def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[str, list[str]]]) -> str:
-    return "\n".join([*_header(title, columns), *(f"| {name} | {' | '.join(figures)} |" for name, figures in rows)])
-
-
-def _header(title: str, columns: Iterable[str]) -> list[str]:
-    names = list(columns)
-    return [f"| {title} | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
-
-
-def _shown(amount: float) -> str:
-    """Parts of a month or a file as one of so many, all else with two digits."""
-    return f"{amount:,.2f}" if amount >= 0.05 or amount == 0 else f"1 / {1 / amount:,.0f}"
-
-
-def _read(shown: str) -> float:
-    numerator, _, denominator = shown.replace(",", "").partition(" / ")
-    return float(numerator) / float(denominator or 1)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from itertools import count, takewhile
+from itertools import count
 from typing import Literal, NamedTuple
 from uuid import uuid4
 
@@ -37,7 +37,7 @@ from pipeline.prices import (
     SQS_REQUEST,
     WRITE_UNIT,
 )
-from tests.ledger.amounts import most
+from tests.ledger.amounts import AmountsTable, dollars_table, most
 from tests.ledger.bill import FILE, MONTH, lambda_time
 from tests.ledger.end_to_end import STORAGE_TEXT, EndToEnd, dispatch_batch
 from tests.ledger.stopwatch import Spent
@@ -69,21 +69,6 @@ class MessageAmounts(NamedTuple):
     sent: float
 
 
-LABELS = {
-    "reads": "DynamoDB, read units",
-    "writes": "DynamoDB, write units",
-    "requests": "SQS, requests",
-    "streamed": "Firehose, bytes billed",
-    "invocations": "Lambda, invocations",
-    "match_waiting": "match waits, ms",
-    "match_processor": "match computes, ms",
-    "dispatch_waiting": "dispatch waits, ms",
-    "dispatch_processor": "dispatch computes, ms",
-    "logged": "logs, bytes",
-    "metrics": "metrics, millionths of a month",
-    "sent": "sent to the provider, bytes",
-}
-"""What each amount is called on the page."""
 MEASURED_TIMES = {"match_processor", "dispatch_processor"}
 PATHS = {
     "alone": 1,
@@ -93,7 +78,7 @@ PATHS = {
     "to nobody": 1,
 }
 """How many messages there are at once."""
-HEADER = f"| for one message | {' | '.join(PATHS)} |"
+AMOUNTS_TABLE = AmountsTable(MessageAmounts, "for one message", [*PATHS])
 
 
 @dataclass
@@ -162,32 +147,14 @@ def dollars(name: str, of: MessageAmounts) -> dict[str, float]:
     return billed | {"**all in**": sum(billed.values())}
 
 
-def amounts_table(measured: Mapping[str, MessageAmounts]) -> str:
-    rows = (
-        f"| {label} | {' | '.join(f'{getattr(one, name):,.3f}' for one in measured.values())} |"
-        for name, label in LABELS.items()
-    )
-    return "\n".join([HEADER, f"|---|{'--:|' * len(PATHS)}", *rows])
-
-
-def dollars_table(measured: Mapping[str, MessageAmounts]) -> str:
-    billed = [dollars(name, one) for name, one in measured.items()]
-    rows = (f"| {name} | {' | '.join(f'{each[name]:,.2f}' for each in billed)} |" for name in billed[0])
-    return "\n".join([f"| dollars a million messages | {' | '.join(PATHS)} |", f"|---|{'--:|' * len(PATHS)}", *rows])
-
-
-def read_amounts(page: str) -> dict[str, MessageAmounts]:
-    """Undo `amounts_table`, wherever on the page it stands."""
-    lines = page.splitlines()
-    rows = takewhile(lambda line: line.startswith("|"), lines[lines.index(HEADER) + 2 :])
-    figures = [[float(one.replace(",", "")) for one in row.strip("| ").split(" | ")[1:]] for row in rows]
-    return {name: MessageAmounts(*column) for name, column in zip(PATHS, zip(*figures, strict=True), strict=True)}
+def bill_table(measured: Mapping[str, MessageAmounts]) -> str:
+    return dollars_table("dollars a million messages", PATHS, [dollars(name, one) for name, one in measured.items()])
 
 
 def report(measured: Mapping[str, MessageAmounts]) -> str:
     """Both tables, which go by the digits that are shown."""
-    table = amounts_table(measured)
-    return "\n\n".join([table, dollars_table(read_amounts(table))])
+    amounts = AMOUNTS_TABLE.text(measured.values())
+    return "\n\n".join([amounts, bill_table(AMOUNTS_TABLE.read(amounts))])
 
 
 def _round(stages: EndToEnd) -> dict[str, MessageAmounts]:

@@ -8,7 +8,7 @@ import pytest
 from infra.alarms import NEWEST_LEDGER
 from tests.ledger.amounts import dearer
 from tests.ledger.end_to_end import deployed_stages
-from tests.ledger.simplex import MEASURED_TIMES, MessageAmounts, dollars_table, measure, read_amounts
+from tests.ledger.simplex import AMOUNTS_TABLE, MEASURED_TIMES, MessageAmounts, bill_table, measure
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cost.md").read_text()
 SLACK = {"sent": 1.1, "streamed": 1.0, "logged": 1.05}
@@ -17,7 +17,7 @@ SLACK = {"sent": 1.1, "streamed": 1.0, "logged": 1.05}
 
 @pytest.fixture(scope="module")
 def documented() -> Mapping[str, MessageAmounts]:
-    return read_amounts(PAGE)
+    return AMOUNTS_TABLE.read(PAGE)
 
 
 def test_no_message_costs_more_than_the_page_says(documented: Mapping[str, MessageAmounts]) -> None:
@@ -28,7 +28,7 @@ def test_no_message_costs_more_than_the_page_says(documented: Mapping[str, Messa
 
 
 def test_the_page_states_what_a_million_messages_cost(documented: Mapping[str, MessageAmounts]) -> None:
-    assert dollars_table(documented) in PAGE
+    assert bill_table(documented) in PAGE
 
 
 def test_what_a_limit_holds_back_costs_no_write(documented: Mapping[str, MessageAmounts]) -> None:

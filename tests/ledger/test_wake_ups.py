@@ -6,17 +6,17 @@ import pytest
 
 from infra.environments import PROD
 from pipeline.prices import SCHEDULER, WRITE_UNIT
-from tests.ledger.amounts import dearer
+from tests.ledger.amounts import AMOUNT, dearer
 from tests.ledger.end_to_end import deployed_stages
 from tests.ledger.wake_ups import (
+    AMOUNTS_TABLE,
     DISPATCHED,
     MEASURED_TIMES,
     MILLIONS,
     WakeUpAmounts,
+    bill_table,
     dispatch_ms,
-    dollars_table,
     measure,
-    read_amounts,
 )
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cost.md").read_text()
@@ -26,7 +26,7 @@ SLACK = {"sent": 1.1}
 
 @pytest.fixture(scope="module")
 def documented() -> WakeUpAmounts:
-    return read_amounts(PAGE)
+    return AMOUNTS_TABLE.read(PAGE)[AMOUNT]
 
 
 def test_no_wake_up_costs_more_than_the_page_says(documented: WakeUpAmounts) -> None:
@@ -36,7 +36,7 @@ def test_no_wake_up_costs_more_than_the_page_says(documented: WakeUpAmounts) -> 
 
 
 def test_the_page_states_what_a_million_subscribers_cost(documented: WakeUpAmounts) -> None:
-    assert dollars_table(documented) in PAGE
+    assert bill_table(documented) in PAGE
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.ledger.amounts import dearer
+from tests.ledger.amounts import AMOUNT, dearer
 from tests.ledger.end_to_end import deployed_stages
-from tests.ledger.walletconnect import MEASURED_TIMES, SubscriberAmounts, dollars, dollars_table, measure, read_amounts
+from tests.ledger.walletconnect import AMOUNTS_TABLE, MEASURED_TIMES, SubscriberAmounts, bill_table, dollars, measure
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cost.md").read_text()
 SLACK = {"sent": 1.1}
@@ -17,7 +17,7 @@ AIM = 1.60
 
 @pytest.fixture(scope="module")
 def documented() -> SubscriberAmounts:
-    return read_amounts(PAGE)
+    return AMOUNTS_TABLE.read(PAGE)[AMOUNT]
 
 
 def test_no_notification_costs_more_than_the_page_says(documented: SubscriberAmounts) -> None:
@@ -27,5 +27,5 @@ def test_no_notification_costs_more_than_the_page_says(documented: SubscriberAmo
 
 
 def test_the_page_states_what_a_million_notifications_cost(documented: SubscriberAmounts) -> None:
-    assert dollars_table(documented) in PAGE
+    assert bill_table(documented) in PAGE
     assert dollars(documented)["**all in**"] <= AIM

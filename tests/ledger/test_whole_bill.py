@@ -8,18 +8,17 @@ import pytest
 
 from tests.ledger.bill import (
     ALONE,
+    AMOUNTS_TABLE,
     PACES,
     Amounts,
     Pace,
     all_in,
-    amounts_table,
     at_rate,
     batch_at,
-    dollars_table,
+    bill_table,
     floor,
     last_line,
     memory_table,
-    read_amounts,
 )
 from tests.ledger.end_to_end import EndToEnd, deployed_stages
 from tests.ledger.month import PUSHES_A_SECOND, Storage, month_table
@@ -40,7 +39,7 @@ def stages() -> Iterator[EndToEnd]:
 
 @pytest.fixture(scope="module")
 def documented() -> dict[str, Amounts]:
-    return read_amounts(PAGE)
+    return AMOUNTS_TABLE.read(PAGE)
 
 
 @pytest.mark.parametrize("pace", PACES, ids=lambda pace: pace.name)
@@ -55,7 +54,7 @@ def test_no_pace_costs_more_than_the_page_says(stages: EndToEnd, documented: dic
 
 
 def test_the_page_adds_up(documented: dict[str, Amounts]) -> None:
-    assert dollars_table(documented) in PAGE
+    assert bill_table(documented) in PAGE
     assert last_line(documented) in PAGE
 
 
@@ -97,4 +96,4 @@ def test_the_naive_design_is_billed_by_the_units_that_the_page_states(documented
 
 
 def test_a_table_is_read_as_it_was_written(documented: dict[str, Amounts]) -> None:
-    assert amounts_table(documented) in PAGE
+    assert AMOUNTS_TABLE.text(documented.values()) in PAGE

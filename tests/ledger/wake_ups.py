@@ -4,7 +4,6 @@ The real code of both runs as in `end_to_end`; what is shared by a minute's wake
 """
 
 from contextlib import redirect_stdout
-from itertools import takewhile
 from math import inf
 from typing import NamedTuple
 from uuid import UUID
@@ -33,7 +32,7 @@ from schedule.expiries import Expiries
 from schedule.handler import SERVICE, Schedule
 from schedule.ticks import LATEST, TICKS
 from schedule.waking import WakeUps
-from tests.ledger.amounts import most
+from tests.ledger.amounts import AMOUNT, AmountsTable, dollars_table, most
 from tests.ledger.bill import invocation_ms, lambda_time
 from tests.ledger.end_to_end import BATCH, EndToEnd, dispatch_batch
 from tests.ledger.stopwatch import SideBySide, Spent, stopwatch
@@ -64,23 +63,21 @@ class WakeUpAmounts(NamedTuple):
     sent: float
 
 
-LABELS = {
-    "slot_reads": "the slots' entries, read units",
-    "tick_writes": "the tick's row, write units",
-    "sends": "requests that send to the queues",
-    "schedule_waiting": "the schedule waits, ms",
-    "schedule_processor": "the schedule computes, ms",
-    "dispatch_reads": "dispatch's subscription, read units",
-    "dispatch_writes": "dispatch, write units",
-    "receives": "requests that receive and delete",
-    "streamed": "Firehose, bytes billed",
-    "dispatch_waiting": "dispatch waits, ms",
-    "dispatch_processor": "dispatch computes, ms",
-    "sent": "sent to the provider, bytes",
-}
-"""What each amount is called on the page."""
 MEASURED_TIMES = {"schedule_processor", "dispatch_processor"}
-HEADER = f"| for one wake-up, of {WOKEN:,} in a minute | |"
+AMOUNTS_TABLE = AmountsTable(
+    WakeUpAmounts,
+    f"for one wake-up, of {WOKEN:,} in a minute",
+    labels={
+        "slot_reads": "the slots' entries, read units",
+        "tick_writes": "the tick's row, write units",
+        "sends": "requests that send to the queues",
+        "schedule_waiting": "the schedule waits, ms",
+        "schedule_processor": "the schedule computes, ms",
+        "dispatch_reads": "dispatch's subscription, read units",
+        "dispatch_writes": "dispatch, write units",
+        "receives": "requests that receive and delete",
+    },
+)
 
 
 def measure(stages: EndToEnd, rounds: int) -> WakeUpAmounts:
@@ -122,28 +119,14 @@ def dispatch_ms(of: WakeUpAmounts) -> int:
     return invocation_ms(of.dispatch_waiting, of.dispatch_processor, DISPATCHED, PROD.dispatch.size.memory_mb)
 
 
-def amounts_table(of: WakeUpAmounts) -> str:
-    return "\n".join(
-        [HEADER, "|---|--:|", *(f"| {LABELS[name]} | {each:,.3f} |" for name, each in of._asdict().items())]
-    )
-
-
-def dollars_table(of: WakeUpAmounts) -> str:
-    rows = (f"| {name} | {each:,.2f} |" for name, each in dollars(of).items())
-    return "\n".join(["| for a million subscribers | dollars a month |", "|---|--:|", *rows])
-
-
-def read_amounts(page: str) -> WakeUpAmounts:
-    """Undo `amounts_table`, wherever on the page it stands."""
-    lines = page.splitlines()
-    rows = takewhile(lambda line: line.startswith("|"), lines[lines.index(HEADER) + 2 :])
-    return WakeUpAmounts(*(float(row.strip("| ").split(" | ")[1].replace(",", "")) for row in rows))
+def bill_table(of: WakeUpAmounts) -> str:
+    return dollars_table("for a million subscribers", ["dollars a month"], [dollars(of)])
 
 
 def report(of: WakeUpAmounts) -> str:
     """Both tables, which go by the digits that are shown."""
-    table = amounts_table(of)
-    return "\n\n".join([table, dollars_table(read_amounts(table))])
+    amounts = AMOUNTS_TABLE.text([of])
+    return "\n\n".join([amounts, bill_table(AMOUNTS_TABLE.read(amounts)[AMOUNT])])
 
 
 def _measure(stages: EndToEnd, minute: int) -> WakeUpAmounts:

@@ -6,19 +6,20 @@ The real code of both runs as in `end_to_end`. What match and dispatch do for a 
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import boto3
 
 from api.networks.walletconnect.settings import DappApiSettings
 from api.networks.walletconnect.worker import DappApiWorker
+from api.recent import Recent
 from clarion import tables
 from clarion.command_queue import CommandQueue
 from clarion.event_log import EventLog, EventWriter
 from clarion.networks.walletconnect.buckets import NOTIFY_OF_SUBSCRIBER
 from clarion.networks.walletconnect.commands import ACCOUNTS
 from clarion.networks.walletconnect.needs import SERVER_SECRET
+from clarion.networks.walletconnect.projects import find_project
 from clarion.networks.walletconnect.relay import Publication, RelayClient
 from clarion.networks.walletconnect.relay_publisher import PublishOutcome
 from clarion.networks.walletconnect.server_keys import ServerKeys
@@ -39,7 +40,7 @@ from pipeline.prices import (
     WRITE_UNIT,
 )
 from tests.dapps import Dapp
-from tests.ledger.amounts import most
+from tests.ledger.amounts import AMOUNT, AmountsTable, dollars_table, most
 from tests.ledger.bill import FILE, MONTH, lambda_time
 from tests.ledger.end_to_end import EndToEnd
 from tests.ledger.stopwatch import PROVIDER_WAIT, SideBySide, stopwatch
@@ -89,22 +90,16 @@ class SubscriberAmounts(NamedTuple):
     sent: float
 
 
-LABELS = {
-    "reads": "DynamoDB, read units",
-    "writes": "DynamoDB, write units",
-    "requests": "SQS, requests",
-    "streamed": "Firehose, bytes billed",
-    "router_waiting": "the router waits, ms",
-    "router_processor": "the router computes, ms",
-    "worker_waiting": "the worker waits, ms",
-    "worker_processor": "the worker computes, ms",
-    "logged": "logs, bytes",
-    "metrics": "metrics, millionths of a month",
-    "sent": "sent to the relay, bytes",
-}
-"""What each amount is called on the page."""
 MEASURED_TIMES = {"router_processor", "worker_processor"}
-HEADER = f"| for one subscriber, of a `notify` for {SUBSCRIBERS} | |"
+AMOUNTS_TABLE = AmountsTable(
+    SubscriberAmounts,
+    f"for one subscriber, of a `notify` for {SUBSCRIBERS}",
+    labels={
+        "worker_waiting": "the worker waits, ms",
+        "worker_processor": "the worker computes, ms",
+        "sent": "sent to the relay, bytes",
+    },
+)
 
 
 @dataclass
@@ -168,28 +163,14 @@ def dollars(of: SubscriberAmounts) -> dict[str, float]:
     return billed | {"**all in**": sum(billed.values())}
 
 
-def amounts_table(of: SubscriberAmounts) -> str:
-    return "\n".join(
-        [HEADER, "|---|--:|", *(f"| {LABELS[name]} | {each:,.3f} |" for name, each in of._asdict().items())]
-    )
-
-
-def dollars_table(of: SubscriberAmounts) -> str:
-    rows = (f"| {name} | {each:,.2f} |" for name, each in dollars(of).items())
-    return "\n".join(["| for a million notifications of WalletConnect | dollars |", "|---|--:|", *rows])
-
-
-def read_amounts(page: str) -> SubscriberAmounts:
-    """Undo `amounts_table`, wherever on the page it stands."""
-    lines = page.splitlines()
-    rows = takewhile(lambda line: line.startswith("|"), lines[lines.index(HEADER) + 2 :])
-    return SubscriberAmounts(*(float(row.strip("| ").split(" | ")[1].replace(",", "")) for row in rows))
+def bill_table(of: SubscriberAmounts) -> str:
+    return dollars_table("for a million notifications of WalletConnect", ["dollars"], [dollars(of)])
 
 
 def report(of: SubscriberAmounts) -> str:
     """Both tables, which go by the digits that are shown."""
-    table = amounts_table(of)
-    return "\n\n".join([table, dollars_table(read_amounts(table))])
+    amounts = AMOUNTS_TABLE.text([of])
+    return "\n\n".join([amounts, bill_table(AMOUNTS_TABLE.read(amounts)[AMOUNT])])
 
 
 def _measure(stages: EndToEnd, notify: Notify, pause: int) -> SubscriberAmounts:
@@ -236,7 +217,9 @@ def known_dapp(stages: EndToEnd) -> Notify:
         model.create_table(billing_mode="PAY_PER_REQUEST")
     # No thread pool, but an executor, which is all that is asked of it.
     threads, clock = cast("ThreadPoolExecutor", SideBySide()), Clock()
-    dapp = Dapp(replace(DappApiWorker.serving(settings), threads=threads, now=clock), clock)
+    # Sixty calls share the reading of the project, however long these take.
+    projects = Recent(find_project, clock=lambda: 0.0)
+    dapp = Dapp(replace(DappApiWorker.serving(settings), projects=projects, threads=threads, now=clock), clock)
     dapp.create()
     assert dapp.claim().status == 200
     relay = CountingRelay(RelayClient("wss://relay.example.org", "0" * 32, keys.relay))

@@ -21,16 +21,15 @@ from ingest.counts import PERIOD, Counts, Gauges
 from ingest.counts import report as report_counts
 from pipeline.prices import FIREHOSE_RECORD_BYTES
 from tests.ledger.bill import (
+    AMOUNTS_TABLE,
     FUNCTIONS,
     MONTH,
     PACES,
     Amounts,
     Pace,
     all_in,
-    amounts_table,
-    dollars_table,
+    bill_table,
     last_line,
-    read_amounts,
     saves_a_second,
     stream_reads_a_second,
 )
@@ -100,7 +99,7 @@ def amounts(pace: Pace, usage: Usage) -> Amounts:
         reads=bill.reads / count,
         writes=bill.writes / count,
         requests=(bill.sent + bill.received) / count,
-        firehose=bill.streamed / count,
+        streamed=bill.streamed / count,
         files=1 / (PROD.lake_buffer_s * count),
         saves=saves_a_second() / count,
         stream=stream_reads_a_second() / count,
@@ -139,9 +138,9 @@ def naive(of: Amounts, alone: Amounts) -> Amounts:
     Three records for match's events, not one; what the page doesn't say is as with ours. Pushes share nothing but what is
     billed by the time.
     """
-    firehose = alone.firehose + 2 * FIREHOSE_RECORD_BYTES
+    streamed = alone.streamed + 2 * FIREHOSE_RECORD_BYTES
     by_time = {name: getattr(of, name) for name in ("files", "saves", "stream", "metrics")}
-    return alone._replace(reads=4.5, writes=5, firehose=firehose, **by_time)
+    return alone._replace(reads=4.5, writes=5, streamed=streamed, **by_time)
 
 
 def figures() -> list[Figure]:
@@ -164,9 +163,9 @@ def beside_naive(measured: Mapping[str, Amounts]) -> list[Figure]:
 
 def report(measured: Mapping[str, Amounts]) -> str:
     """Both tables and the last line, which all go by the digits that are shown."""
-    table = amounts_table(measured)
-    rounded = read_amounts(table)
-    return "\n\n".join([table, dollars_table(rounded), last_line(rounded)])
+    amounts = AMOUNTS_TABLE.text(measured.values())
+    rounded = AMOUNTS_TABLE.read(amounts)
+    return "\n\n".join([amounts, bill_table(rounded), last_line(rounded)])
 
 
 def _platform_bytes() -> int:

@@ -6,20 +6,20 @@ The real code of both runs as in `end_to_end`.
 from base64 import b64encode
 from contextlib import redirect_stdout
 from dataclasses import replace
-from itertools import takewhile
 from typing import NamedTuple
 
 import boto3
 
 from api.networks.zulip.token_ids import number_of
 from api.networks.zulip.worker import ZulipWorker
+from api.recent import Recent
 from clarion.channels import Channel
 from clarion.clock import now_ms
 from clarion.decisions import SubscriptionStatus
 from clarion.networks import ZULIP
 from clarion.networks.zulip.devices import KEY_PREFIX_BYTES, DeviceData, Profile, device_id, pack
 from clarion.networks.zulip.needs import BOUNCER_SECRET
-from clarion.networks.zulip.servers import MODELS
+from clarion.networks.zulip.servers import MODELS, find_realm, find_server
 from clarion.tables import Subscription
 from infra.environments import PROD
 from pipeline.prices import (
@@ -33,7 +33,7 @@ from pipeline.prices import (
     SQS_REQUEST,
     WRITE_UNIT,
 )
-from tests.ledger.amounts import most
+from tests.ledger.amounts import AMOUNT, AmountsTable, dollars_table, most
 from tests.ledger.bill import FILE, MONTH, lambda_time
 from tests.ledger.end_to_end import EndToEnd, dispatch_batch
 from tests.ledger.stopwatch import SideBySide, stopwatch
@@ -64,22 +64,8 @@ class NotifyAmounts(NamedTuple):
     sent: float
 
 
-LABELS = {
-    "reads": "DynamoDB, read units",
-    "writes": "DynamoDB, write units",
-    "requests": "SQS, requests",
-    "streamed": "Firehose, bytes billed",
-    "router_waiting": "the router waits, ms",
-    "router_processor": "the router computes, ms",
-    "dispatch_waiting": "dispatch waits, ms",
-    "dispatch_processor": "dispatch computes, ms",
-    "logged": "logs, bytes",
-    "metrics": "metrics, millionths of a month",
-    "sent": "sent to the provider, bytes",
-}
-"""What each amount is called on the page."""
 MEASURED_TIMES = {"router_processor", "dispatch_processor"}
-HEADER = f"| for one push, of a `notify` for {DEVICES} devices | |"
+AMOUNTS_TABLE = AmountsTable(NotifyAmounts, f"for one push, of a `notify` for {DEVICES} devices")
 
 
 def measure(stages: EndToEnd, rounds: int) -> NotifyAmounts:
@@ -111,28 +97,14 @@ def dollars(of: NotifyAmounts) -> dict[str, float]:
     return billed | {"**all in**": sum(billed.values())}
 
 
-def amounts_table(of: NotifyAmounts) -> str:
-    return "\n".join(
-        [HEADER, "|---|--:|", *(f"| {LABELS[name]} | {each:,.3f} |" for name, each in of._asdict().items())]
-    )
-
-
-def dollars_table(of: NotifyAmounts) -> str:
-    rows = (f"| {name} | {each:,.2f} |" for name, each in dollars(of).items())
-    return "\n".join(["| for a million pushes of Zulip | dollars |", "|---|--:|", *rows])
-
-
-def read_amounts(page: str) -> NotifyAmounts:
-    """Undo `amounts_table`, wherever on the page it stands."""
-    lines = page.splitlines()
-    rows = takewhile(lambda line: line.startswith("|"), lines[lines.index(HEADER) + 2 :])
-    return NotifyAmounts(*(float(row.strip("| ").split(" | ")[1].replace(",", "")) for row in rows))
+def bill_table(of: NotifyAmounts) -> str:
+    return dollars_table("for a million pushes of Zulip", ["dollars"], [dollars(of)])
 
 
 def report(of: NotifyAmounts) -> str:
     """Both tables, which go by the digits that are shown."""
-    table = amounts_table(of)
-    return "\n\n".join([table, dollars_table(read_amounts(table))])
+    amounts = AMOUNTS_TABLE.text([of])
+    return "\n\n".join([amounts, bill_table(AMOUNTS_TABLE.read(amounts)[AMOUNT])])
 
 
 def _measure(stages: EndToEnd, server: CallingServer, devices: list[ZulipDevice]) -> NotifyAmounts:
@@ -164,7 +136,9 @@ def known_server(stages: EndToEnd) -> CallingServer:
     """With a realm; it calls the router in this process."""
     boto3.client("secretsmanager").create_secret(Name=BOUNCER_SECRET, SecretString=KEYS.text)
     settings = settings_of(PREFIX, stages.settings.late_events_queue_url, stages.settings.push_queues)
-    worker = replace(ZulipWorker.serving(settings), senders=SideBySide())
+    # Sixty calls share the reading of the server and of its realm, however long these take.
+    servers, realms = Recent(find_server, clock=lambda: 0.0), Recent(find_realm, clock=lambda: 0.0)
+    worker = replace(ZulipWorker.serving(settings), servers=servers, realms=realms, senders=SideBySide())
     server = CallingServer(worker, Clock())
     for model in MODELS:
         model.create_table(billing_mode="PAY_PER_REQUEST")
