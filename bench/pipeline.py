@@ -311,6 +311,7 @@ def pairs(path: str) -> list[tuple[str, ...]]:
 
 def bare_session() -> SparkSession:
     """As PySpark starts it for anybody."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     return SparkSession.builder.master(f"local[{CORES}]").getOrCreate()
 
 
