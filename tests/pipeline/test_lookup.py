@@ -58,7 +58,7 @@ def test_receipts_are_those_of_all(lookup: Lookup) -> None:
 
 
 def test_lines_that_are_not_compacted_take_no_more_memory_than_is_given_for_them(lake: SmallLake) -> None:
-    """What doesn't fit is read again for each question."""
+    """What doesn't fit goes to the disk."""
     pushes = [way.push() for way in WAYS] * 500
     for _ in range(4):
         lake.stream(*pushes)
@@ -76,6 +76,17 @@ def test_lines_that_are_not_compacted_take_no_more_memory_than_is_given_for_them
     assert peak(0) < size / 4
     assert size / 4 < peak(size // 2) < 3 * size / 4
     assert peak(2 * size) > size
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 1_000, 1 << 20])
+def test_a_file_that_is_not_compacted_is_read_once_whatever_is_asked_for(lake: SmallLake, kept_bytes: int) -> None:
+    path = Path(lake.root) / lake.stream(*(event for way in WAYS for event in way.delivered()))
+    lookup = Lookup(lake.root, kept_bytes)
+    assert len(lookup.find(PushTried, "receipt", {WAYS[7].receipt}, AROUND)) == 1
+    path.write_bytes(b"")
+    for way in WAYS:
+        assert [one.raw for one in lookup.find(EnvelopeObserved, "receipt", {way.receipt}, AROUND)] == [way.raw]
+    assert lookup.damaged == []
 
 
 def test_a_line_that_is_there_twice_is_found_once(lake: SmallLake) -> None:
