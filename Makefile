@@ -52,6 +52,7 @@ $(UV): requirements-tools.txt tools/bootstrap.py tools/system_packages.py
 	@$(UV) venv --quiet --allow-existing .venv-pipeline
 	@$(UV) pip sync --quiet --python $(SPARK) --require-hashes pipeline/requirements-dev.txt
 	@$(UV) pip install --quiet --python $(SPARK) --no-deps --no-build-isolation --editable .
+	@$(SPARK) -m pipeline.compiled_spark
 	@$(SPARK) -m pipeline.class_archive
 	@touch $@
 

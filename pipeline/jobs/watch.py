@@ -10,6 +10,7 @@ from pipeline.jobs.shared import log, terms_of
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import instant_text
 from pipeline.repair.watch import FoundLosses, Watch, record
+from pipeline.spark.ending import silence_stderr
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
@@ -22,9 +23,11 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
             record(boto3.client("cloudwatch", config=ASKED), wanted.stage, found)
         lake.spark.catalog.clearCache()
 
+    # The process of a Python source that Spark has given up would print that in a trace.
+    silence_stderr(lake.spark)
     watch = Watch(lake, terms_of(wanted), 1_000 * wanted.overdue_seconds, report)
     if wanted.once:
         watch.run(wanted.now)
     else:
-        watch.start(every=wanted.every).awaitTermination()
+        watch.follow(every=wanted.every)
     return 0

@@ -33,6 +33,7 @@ from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.snapshots import day_of
 from pipeline.period import DAY_MS, HOUR_MS, Period, arrivals, hour_path, hour_start, instant_text
 from pipeline.reconciliation.reconcile import reconcile, size_of
+from pipeline.spark.ending import JobStopped
 from pipeline.spark.session import fitted
 from pipeline.terms import Terms
 
@@ -127,23 +128,14 @@ class Watch:
     overdue: int
     report: Callable[[FoundLosses], None]
 
-    def start(self, *, every: int) -> StreamingQuery:
-        """A batch every so many seconds."""
-        return self._judging().trigger(processingTime=f"{every} seconds").start()
+    def follow(self, *, every: int) -> None:
+        """A batch every so many seconds, until somebody stops the query."""
+        pause = f"{every} seconds"
+        _run(lambda: self._judging().trigger(processingTime=pause).start(), StreamingQuery.awaitTermination)
 
     def run(self, until: int) -> None:
         """One batch, up to an instant; before it, one that was begun and not finished."""
-        for tries_left in reversed(range(STARTS)):
-            query = self._judging(until=until).start()
-            try:
-                query.processAllAvailable()
-            except StreamingQueryException as failed:
-                if not tries_left or UNSTARTED not in str(failed):
-                    raise
-            else:
-                return
-            finally:
-                query.stop()
+        _run(lambda: self._judging(until=until).start(), StreamingQuery.processAllAvailable)
 
     def _judging(self, **clock: int) -> DataStreamWriter:
         spark = self.lake.spark
@@ -164,6 +156,22 @@ class Watch:
             emit(self.lake, losses(self.lake, period, span.end, self.terms), span.end)
         left_before = period.start if is_after_pause(span) else None
         self.report(found(self.lake, span.end)._replace(left_before=left_before))
+
+
+def _run(start: Callable[[], StreamingQuery], wait: Callable[[StreamingQuery], object]) -> None:
+    """Start a query anew where its source has not begun in time. Raises `JobStopped` if it never does."""
+    for _ in range(STARTS):
+        query = start()
+        try:
+            wait(query)
+        except StreamingQueryException as failed:
+            if UNSTARTED not in str(failed):
+                raise
+        else:
+            return
+        finally:
+            query.stop()
+    raise JobStopped(f"in {STARTS} attempts Spark's source did not begin within ten seconds: the machine is too busy")
 
 
 def is_after_pause(span: Period) -> bool:

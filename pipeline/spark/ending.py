@@ -86,5 +86,10 @@ def _end(spark: SparkSession, number: int) -> None:
 def _silence(spark: SparkSession) -> None:
     """Spark's log, and what threads of the JVM that nobody waits for would print in their end."""
     spark.sparkContext.setLogLevel("OFF")
-    java: Any = spark.sparkContext._jvm  # noqa: SLF001 - as above
+    silence_stderr(spark)
+
+
+def silence_stderr(spark: SparkSession) -> None:
+    """From now on, that of the JVM and of the Python processes that it starts; its log has a stream of its own."""
+    java: Any = spark.sparkContext._jvm  # noqa: SLF001 - nothing else reaches the JVM
     java.System.setErr(java.java.io.PrintStream(java.java.io.OutputStream.nullOutputStream()))
