@@ -20,7 +20,7 @@ from pipeline.spark.ending import reason
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     """Raises `ExceptionGroup` of what has stopped the snapshots or some days, once all other days are judged."""
     days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.view, wanted.period)
-    unreported = [] if wanted.asked else unreported_days(lake.root, wanted.period)
+    unreported = [] if wanted.asked else unreported_days(lake.root, wanted.period, wanted.now)
     first = min((day.start for day in days.due), default=wanted.period.start)
     status = compact.run(lake, _of(wanted, Period(first - DAY_MS, wanted.now)))
     errors = list[Exception]()

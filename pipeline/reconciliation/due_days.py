@@ -66,17 +66,20 @@ def is_judged(view: LakeView, day: Period) -> bool:
     return all(each.sealed_at is not None and each.sealed_at == verdict.seen.get(each.hour) for each in arrived)
 
 
-def unreported_days(root: str, yesterday: Period) -> list[Period]:
+def unreported_days(root: str, yesterday: Period, now: int) -> list[Period]:
     """Of yesterday and the 15 days before those that were judged, and whose findings no daily run has returned since.
 
-    A run that died before its end has returned nothing.
+    A run that died before its end has returned nothing. What was judged before the first run that asks, an earlier
+    release has returned.
     """
     last = read_manifest(root, DAILY)
-    reported_at = (last.sealed_at or 0) if last else yesterday.start
+    if last is None:
+        note_reported(root, now - 1)
+        return []
     days = [day_of(start) for start in range(yesterday.start - LATEST_MS, yesterday.end, DAY_MS)]
-    verdicts = read_manifests(root, list(map(differences_name, days)))
-    judged_at = {found.hour: found.sealed_at or 0 for found in verdicts}
-    return [day for day in days if judged_at.get(differences_name(day), 0) > reported_at]
+    pages = read_manifests(root, list(map(report_name, days)))
+    judged_at = {page.hour: page.sealed_at or 0 for page in pages}
+    return [day for day in days if judged_at.get(report_name(day), 0) > (last.sealed_at or 0)]
 
 
 def note_reported(root: str, now: int) -> None:
@@ -121,7 +124,10 @@ def changed_days(lake: EventLake, yesterday: Period, now: int) -> list[Period]:
 
 
 def _changed(lake: EventLake, verdicts: Mapping[Period, Manifest], now: int) -> list[Period]:
-    """Of days that were judged at the same moment, and so by the same hours as far as these concern them."""
+    """Of days that were judged at the same moment, and so by the same hours as far as these concern them.
+
+    Of hours before those that concern a day, one is noted in vain. When it was judged its page says, as before.
+    """
     days = list(verdicts)
     arrived = lake.view.manifests(arrivals(days[0], now))
     seen = ChainMap(*(dict(verdict.seen) for verdict in verdicts.values()))
@@ -137,14 +143,10 @@ def _changed(lake: EventLake, verdicts: Mapping[Period, Manifest], now: int) -> 
     found = {row[_DAY] for row in reduce(DataFrame.unionByName, parts).distinct().collect()}
     for day in days:
         if day.start not in found:
-            for name in (report_name(day), differences_name(day)):
-                update(lake.root, name, partial(_noted, now=now, arrived=arrived))
+            hours = {hour.hour: hour.sealed_at for hour in arrived}
+            update(lake.root, report_name(day), partial(replace, seen=hours))
+            update(lake.root, differences_name(day), partial(replace, sealed_at=now, seen=hours))
     return [day for day in days if day.start in found]
-
-
-def _noted(known: Manifest, now: int, arrived: Sequence[Manifest]) -> Manifest:
-    """Of hours before those that concern it, one is noted in vain."""
-    return replace(known, sealed_at=now, seen={hour.hour: hour.sealed_at for hour in arrived})
 
 
 def _lines_of(lake: EventLake, hours: Sequence[Manifest], kind: EventKind) -> DataFrame:

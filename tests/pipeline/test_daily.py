@@ -80,11 +80,22 @@ def test_what_a_run_found_that_died_before_its_end_is_returned_by_the_next_one(l
     yesterday = str(day_of(START))
     assert nightly(lake, NOW)[0] == 1
     # A run that is killed gets no further than the page.
-    (Path(lake.root) / manifest_path(DAILY)).unlink()
+    update(lake.root, DAILY, lambda known: replace(known, sealed_at=NOW - 1))
     status, why = nightly(lake, NOW + DAY_MS)
     assert (status, [each.startswith(yesterday) for each in why].count(True)) == (1, 1)
-    status, why = nightly(lake, NOW + DAY_MS + HOUR_MS)
-    assert (status, [each.startswith(yesterday) for each in why].count(True)) == (1, 0)
+
+
+def test_what_was_returned_once_is_not_returned_after_a_run_that_failed_or_an_upgrade(lake: EventLake) -> None:
+    SmallLake(lake.root).commit(Way(START).observed())
+    yesterday = str(day_of(START))
+    nightly(lake, NOW)
+    nightly(lake, NOW + DAY_MS)
+    # This one has noted that nothing has come of the day, and then failed.
+    update(lake.root, DAILY, lambda known: replace(known, sealed_at=NOW))
+    assert not any(each.startswith(yesterday) for each in nightly(lake, NOW + DAY_MS + HOUR_MS)[1])
+    # An earlier release has noted nothing.
+    (Path(lake.root) / manifest_path(DAILY)).unlink()
+    assert not any(each.startswith(yesterday) for each in nightly(lake, NOW + DAY_MS + 2 * HOUR_MS)[1])
 
 
 def test_a_day_is_judged_though_a_file_is_gone_of_what_came_late_for_others(lake: EventLake) -> None:
