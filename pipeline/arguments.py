@@ -14,6 +14,9 @@ from pipeline.terms import DEFAULT
 
 type Parser = argparse.ArgumentParser
 
+AGAIN, DROP = "again", "drop"
+"""What `compact` is to do with lines that could not be read."""
+
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The `job`, its `lake`, `period` and `now` (UNIX milliseconds), and what else the job takes.
@@ -64,6 +67,14 @@ def _complete(job: Parser) -> None:
 
 def _counting(job: Parser) -> None:
     job.add_argument("--stream", help="Firehose's name: ask CloudWatch how many records it took")
+
+
+def _reading_again(job: Parser) -> None:
+    job.add_argument(
+        "--unreadable",
+        choices=(AGAIN, DROP),
+        help="do nothing but read again the lines of these hours that could not be read, as a later release may; or drop them",
+    )
 
 
 def _judging(job: Parser) -> None:
@@ -148,7 +159,7 @@ def _generating(job: Parser) -> None:
 
 
 _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
-    "compact": ("turn the stream's small files into Parquet", _counting, _strict),
+    "compact": ("turn the stream's small files into Parquet", _counting, _reading_again, _strict),
     "reconcile": ("compare what was done with what should have been", _complete, _judging, _strict),
     "watch": ("find what was lost within minutes, until it is stopped", _judging, _watching),
     "replay": ("send to the live system again what it has lost", _complete, _judging, _replaying),

@@ -100,7 +100,7 @@ def read_files(lake: EventLake, paths: list[str]) -> tuple[dict[str, Manifest], 
     try:
         about = lines.select("kind", HOME, "path", "lines", "bytes", "digest").distinct().collect()
         kinds = {row["kind"] for row in about if row["kind"]}
-        written = {kind: lake.write_files(kind, _rows(lines, kind)) for kind in sorted(kinds)}
+        written = {kind: lake.write_files(kind, rows_of(lines, kind)) for kind in sorted(kinds)}
     finally:
         lines.unpersist()
     files: dict[str, list[DataFile]] = defaultdict(list)
@@ -141,7 +141,7 @@ def _sealed_at(known: Manifest, added: Manifest, now: int) -> int | None:
     return now if added.raw or known.sealed_at is None else known.sealed_at
 
 
-def _rows(lines: DataFrame, kind: str) -> DataFrame:
+def rows_of(lines: DataFrame, kind: str) -> DataFrame:
     return unreadable(lines) if kind == UNREADABLE else parsed(lines, EventKind(kind))
 
 

@@ -1,6 +1,6 @@
 """Whether the lake has all of a period: no comparison finds what is not there, so this comes before any judgement."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from pipeline.lake.commits import LakeView, Manifest, update
 from pipeline.lake.files import listed
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import arrived_files
-from pipeline.lake.snapshots import GRACE_MS, IN_FORCE, LATE_FILES_MS, last_before
+from pipeline.lake.snapshots import GRACE_MS, IN_FORCE, LATE_FILES_MS, day_of, last_before, not_in_full
 from pipeline.period import HOUR_MS, Period, arrivals, hour_start
 
 SEALED_AFTER_MS = 15 * 60_000
@@ -32,7 +32,7 @@ class IncompleteHour(NamedTuple):
 def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: bool = False) -> list[IncompleteHour]:
     """Those among the hours in which something of the period arrives: the one before to the one after, up to `now`.
 
-    Of the hours before them, back to the last snapshot of what is in force, those that hold lines which no commit has:
+    Of the hours before them, those that hold lines which neither a commit nor the last snapshot of what is in force has:
     rules may be among them, without which what was rightly queued seems to be unexpected.
 
     If `provisional`, an hour that is not over yet is judged by what has arrived. Who judges by the same `view` meets
@@ -41,7 +41,10 @@ def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: b
     arrival = arrivals(period, min(period.end + HOUR_MS, max(now, period.start + 1)))
     found = {each.hour: each for each in view.manifests(arrival)}
     arrived, sizes = arrived_files(view.root, arrival), _sizes(view.root, found.values())
-    incomplete = list(_unread_before(view, Period(_known_until(view.root, period.start), arrival.start)))
+    bases = {kind: last_before(view.root, kind, period.start - GRACE_MS) for kind in IN_FORCE}
+    carried = {hour for kind, base in bases.items() if base for hour in not_in_full(view.root, kind, base)}
+    known_until = min(base.end if base else 0 for base in bases.values())
+    incomplete = unread_before(view, Period(known_until, arrival.start), carried)
     for hour in arrival.hours():
         under_way = provisional and not is_over(hour, now)
         reasons = _reasons(found.get(hour), set(arrived.get(hour, ())), sizes, under_way=under_way)
@@ -49,24 +52,28 @@ def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: b
     return incomplete
 
 
-def _known_until(root: str, start: int) -> int:
-    """When the last snapshots end that a period from `start` on is judged by; 0 if one is missing."""
-    return min(last.end if (last := last_before(root, kind, start - GRACE_MS)) else 0 for kind in IN_FORCE)
+def unread_before(view: LakeView, before: Period, carried: Collection[str]) -> list[IncompleteHour]:
+    """Those that hold lines which nobody has read: of the hours since a snapshot's end, and of those `carried` by it.
 
-
-def _unread_before(view: LakeView, before: Period) -> Iterator[IncompleteHour]:
-    """Those that hold lines which nobody has read; what came late to the hours of a snapshot is not in it, either."""
+    What came late to the hours of a snapshot is not in it, either.
+    """
     looked_at = Period(max(0, before.start - LATE_FILES_MS), before.end)
-    if looked_at.start >= looked_at.end:
+    found = set(_unread(view, looked_at))
+    for start in {day_of(hour_start(hour)).start for hour in carried}:
+        found.update(each for each in _unread(view, day_of(start)) if each.hour in carried)
+    return sorted(found)
+
+
+def _unread(view: LakeView, period: Period) -> Iterator[IncompleteHour]:
+    if period.start >= period.end:
         return
-    found = {each.hour: each for each in view.manifests(looked_at)}
-    arrived = arrived_files(view.root, looked_at)
-    for hour in sorted({*found, *arrived}):
-        manifest = found.get(hour, Manifest(hour, ""))
-        unreadable = _unreadable(manifest) if hour_start(hour) >= before.start else 0
+    known = {each.hour: each for each in view.manifests(period)}
+    arrived = arrived_files(view.root, period)
+    for hour in {*known, *arrived}:
+        manifest = known.get(hour, Manifest(hour, ""))
         if new := set(arrived.get(hour, ())) - {each.path for each in manifest.raw}:
             yield IncompleteHour(hour, f"files are not compacted, and may say what was in force{EXAMPLE}{min(new)}")
-        elif unreadable:
+        elif unreadable := _unreadable(manifest):
             yield IncompleteHour(hour, f"{unreadable} lines can't be read, and may say what was in force")
 
 

@@ -20,10 +20,11 @@ from pipeline.lake.snapshots import (
     GRACE_MS,
     LATE_FILES_MS,
     last_before,
+    not_in_full,
     snapshot_days,
     snapshot_name,
 )
-from pipeline.period import Period
+from pipeline.period import Period, hour_start
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,17 @@ class Known:
         return self._files(kind_of(model), [day] if day else [])
 
     def _since(self, model: type[Event]) -> Period:
-        day = self._day(model)
-        return Period(day.end - LATE_FILES_MS if day else 0, self.until)
+        """From the oldest hour on that may have changed after that snapshot was made."""
+        if not (day := self._day(model)):
+            return Period(0, self.until)
+        read = self._read_at_last(kind_of(model), day)
+        return Period(min([day.end - LATE_FILES_MS, *map(hour_start, read)]), self.until)
+
+    def _read_at_last(self, name: str, day: Period) -> list[str]:
+        """The hours that the day's snapshot has not in full, and that were sealed anew since."""
+        unread = not_in_full(self.lookup.root, name, day)
+        found = read_manifests(self.lookup.root, list(unread))
+        return [each.hour for each in found if each.sealed_at != unread[each.hour]]
 
     def _day(self, model: type[Event]) -> Period | None:
         return last_before(self.lookup.root, kind_of(model), self.since - GRACE_MS)

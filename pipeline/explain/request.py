@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from uuid import UUID
 
 from clarion.decisions import Purpose
@@ -133,15 +134,16 @@ def _doubts(
 ) -> Iterator[str]:
     """Of an envelope that all have got who wanted it, what was lost long before or after says nothing."""
     times = [at for one in seen for at in (one.observed_at, one.last_at)]
+    before = lookup.doubts_before(request.period.start)
     if not times:
-        return lookup.doubts(request.arrived)
+        return chain(before, lookup.doubts(request.arrived))
     near = Period(min(times) - HOUR_MS, min(max(times) + HOUR_MS, request.arrived.end))
     verdicts = [verdict for one in receipts for verdict in (one.verdict, *(each.verdict for each in one.notifications))]
     right = all(verdict.found == RIGHT for verdict in verdicts)
     is_whole = right and all(one.notifications for one in receipts)
     if what in {"envelope", "receipt"} and is_whole:
         return lookup.doubts(Period(near.start, max(times) + 1))
-    return lookup.doubts(request.arrived, None if right else near)
+    return chain(before, lookup.doubts(request.arrived, None if right else near))
 
 
 def _receipt_answer(seen: ObservedReceipt, evidence: Evidence, request: ExplainRequest) -> ReceiptAnswer:

@@ -7,7 +7,7 @@
 A snapshot has the last state of each subscription, rule or limit, by all lines that had arrived when its day ended:
 rules sorted by their keys, subscriptions by their ids. Whoever reads it reads with it what was compacted since, which
 may be a late file of an earlier hour. A line that is there twice changes nothing. What was removed is remembered for a
-while: a line from before may still arrive.
+while, as a line from before may still arrive: where an hour can't be read in full, since before that hour.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +23,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from clarion.networks import NETWORKS
 from pipeline.columns import REMOVED, EventKind
+from pipeline.compaction.completeness import unread_before
 from pipeline.in_force.limits import LimitHistory, spans_of
 from pipeline.in_force.rules import rule_changes
-from pipeline.lake.commits import LakeView
+from pipeline.lake.commits import LakeView, Manifest
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.schemas import RULE, SCHEMAS
@@ -38,11 +39,12 @@ from pipeline.lake.snapshots import (
     day_of,
     last_before,
     made_at,
+    not_in_full,
     prune,
     read_snapshot,
     snapshot_days,
 )
-from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period
+from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, hour_start
 from pipeline.spark.frames import broadcast_if_few
 
 STATES: dict[EventKind, StructType] = {
@@ -83,27 +85,38 @@ def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
     missing = [kind for kind in IN_FORCE if day not in snapshot_days(lake.root, kind)]
     counts = {}
     for kind in missing:
-        last = _LAST[kind](lake, last_before(lake.root, kind, day.end), day.end)
-        counts[kind] = write_day(lake, kind, day, last, now)
+        base = last_before(lake.root, kind, day.end)
+        unread = _unread(lake.view, kind, base, day.end)
+        oldest = min(map(hour_start, unread), default=day.end)
+        last = _LAST[kind](lake, base, day.end, oldest - LATEST_MS)
+        counts[kind] = write_day(lake, kind, day, last, now, seen=unread)
         prune(lake.root, kind, now, monthly=True)
     return counts
 
 
-def _subscriptions(lake: EventLake, base: Period | None, end: int) -> DataFrame:
+def _unread(view: LakeView, kind: EventKind, base: Period | None, end: int) -> dict[str, int | None]:
+    """The hours before `end` that nobody could read in full, with their `sealed_at`; `base` is the snapshot before."""
+    carried = not_in_full(view.root, kind, base) if base else {}
+    unread = [each.hour for each in unread_before(view, Period(base.end if base else 0, end), carried.keys())]
+    return {hour: found.sealed_at if (found := _manifest(view, hour)) else None for hour in unread}
+
+
+def _subscriptions(lake: EventLake, base: Period | None, end: int, remembered_from: int) -> DataFrame:
     ruled = _changes(lake, EventKind.RULES, base, end).groupBy("subscription_id").agg(F.max("at").alias("touched_at"))
-    return last_subscriptions(_states(lake, EventKind.SUBSCRIPTION, base, end), ruled, end)
+    return last_subscriptions(_states(lake, EventKind.SUBSCRIPTION, base, end), ruled, remembered_from)
 
 
-def _rules(lake: EventLake, base: Period | None, end: int) -> DataFrame:
+def _rules(lake: EventLake, base: Period | None, end: int, remembered_from: int) -> DataFrame:
     kinds = (EventKind.SUBSCRIPTION, EventKind.RULES)
     ids = (_changes(lake, kind, base, end).select("subscription_id") for kind in kinds)
     changed = broadcast_if_few(reduce(DataFrame.unionByName, ids).distinct())
     subscriptions = _rows(lake, EventKind.SUBSCRIPTION, last_before(lake.root, EventKind.SUBSCRIPTION, end))
-    owners = subscriptions.join(changed, on="subscription_id", how="leftsemi")
-    return last_rules(_states(lake, EventKind.RULES, base, end), owners, end)
+    found = subscriptions.join(changed, on="subscription_id", how="leftsemi")
+    owners = changed.join(found, on="subscription_id", how="left")
+    return last_rules(_states(lake, EventKind.RULES, base, end), owners, remembered_from)
 
 
-def _limits(lake: EventLake, base: Period | None, end: int) -> DataFrame:
+def _limits(lake: EventLake, base: Period | None, end: int, _: int) -> DataFrame:
     return last_limits(_states(lake, EventKind.LIMITS, base, end))
 
 
@@ -130,11 +143,24 @@ def _changed(view: LakeView, kind: EventKind, base: Period | None, until: int) -
 
 
 def _late_files(view: LakeView, kind: EventKind, base: Period) -> Iterator[DataFile]:
-    """Of the hours before a snapshot's end, those that have changed since; what isn't sealed yet may have."""
+    """Of the hours before a snapshot's end, those that have changed since; what isn't sealed yet may have.
+
+    Of long before, only what could not be read in full changes, once somebody can.
+    """
     moment = made_at(view.root, kind, base) - MARGIN_MS
-    for hour in view.manifests(Period(base.end - LATE_FILES_MS, base.end)):
+    late = Period(base.end - LATE_FILES_MS, base.end)
+    for hour in view.manifests(late):
         if hour.sealed_at is None or hour.sealed_at > moment:
             yield from hour.kinds.get(kind, ())
+    for unread, sealed_at in not_in_full(view.root, kind, base).items():
+        found = _manifest(view, unread)
+        if hour_start(unread) < late.start and found and found.sealed_at != sealed_at:
+            yield from found.kinds.get(kind, ())
+
+
+def _manifest(view: LakeView, hour: str) -> Manifest | None:
+    start = hour_start(hour)
+    return next(iter(view.manifests(Period(start, start + HOUR_MS))), None)
 
 
 def as_states(lines: DataFrame, kind: EventKind) -> DataFrame:
@@ -148,8 +174,8 @@ def as_states(lines: DataFrame, kind: EventKind) -> DataFrame:
             return lines
 
 
-def last_subscriptions(states: DataFrame, ruled: DataFrame, end: int) -> DataFrame:
-    """The last state of each subscription as of `end`, sorted by its id.
+def last_subscriptions(states: DataFrame, ruled: DataFrame, remembered_from: int) -> DataFrame:
+    """The last state of each subscription, sorted by its id; without what was removed before `remembered_from`.
 
     `ruled` are `subscription_id, touched_at`, persisted, of those whose rules have changed since `states` were known.
     """
@@ -159,22 +185,25 @@ def last_subscriptions(states: DataFrame, ruled: DataFrame, end: int) -> DataFra
     newest = same.orderBy(F.desc("revision"), F.desc("at"), F.desc("generation"), F.desc(gone))
     ranged = both.repartitionByRange("subscription_id")
     dated = ranged.withColumn("ruled_at", F.max(F.greatest("ruled_at", "touched_at")).over(same))
-    return _remembered(_first(dated, newest), gone, end).select(*STATES[EventKind.SUBSCRIPTION].names)
+    return _remembered(_first(dated, newest), gone, remembered_from).select(*STATES[EventKind.SUBSCRIPTION].names)
 
 
-def last_rules(states: DataFrame, owners: DataFrame, end: int) -> DataFrame:
-    """The last state of each rule as of `end`, sorted by key.
+def last_rules(states: DataFrame, owners: DataFrame, remembered_from: int) -> DataFrame:
+    """The last state of each rule, sorted by key; without what was removed before `remembered_from`.
 
     `owners` are `subscription_id, status, generation`, persisted, of the subscriptions that have changed since `states`
-    were known, or whose rules have. Rules of an earlier generation than theirs, or of a removed one, are left out.
+    were known, or whose rules have; both null of one that is forgotten, or not known yet. Rules of an earlier generation
+    than theirs, of a removed one, and old ones of nobody's are left out.
     """
     now = owners.select("subscription_id", F.struct("status", "generation").alias("now"))
     known = states.join(broadcast_if_few(now), on="subscription_id", how="left")
-    may_count = (F.col("now.status") != REMOVED) & (F.col("generation") >= F.col("now.generation"))
+    of_owner = (F.col("now.status") != REMOVED) & (F.col("generation") >= F.col("now.generation"))
+    may_count = F.coalesce(of_owner, F.col("at") >= remembered_from)
     same = Window.partitionBy("key", "subscription_id", "generation")
     newest = same.orderBy(F.desc("revision"), F.desc("at"), F.desc("change"))
     ranged = known.where(F.col("now").isNull() | may_count).repartitionByRange("key", "subscription_id")
-    return _remembered(_first(ranged, newest), F.col("change") == REMOVED, end).select(*STATES[EventKind.RULES].names)
+    removed = F.col("change") == REMOVED
+    return _remembered(_first(ranged, newest), removed, remembered_from).select(*STATES[EventKind.RULES].names)
 
 
 def last_limits(states: DataFrame) -> DataFrame:
@@ -187,9 +216,9 @@ def _first(rows: DataFrame, order: WindowSpec) -> DataFrame:
     return rows.withColumn("place", F.row_number().over(order)).where(F.col("place") == 1)
 
 
-def _remembered(last: DataFrame, removed: Column, end: int) -> DataFrame:
-    """Without what was removed so long ago that no line from before can arrive any more."""
-    return last.where(~removed | (F.col("at") >= end - LATEST_MS))
+def _remembered(last: DataFrame, removed: Column, since: int) -> DataFrame:
+    """Without what was removed so long ago that no line from before can arrive, or be read at last, any more."""
+    return last.where(~removed | (F.col("at") >= since))
 
 
 def limit_history(view: LakeView, since: int, now: int, grace: int = 0) -> LimitHistory:

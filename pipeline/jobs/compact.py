@@ -5,9 +5,11 @@ import argparse
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from pipeline.arguments import DROP
 from pipeline.columns import UNREADABLE, EventKind
 from pipeline.compaction.compact import compact
 from pipeline.compaction.counters import ASKED, records_by_hour
+from pipeline.compaction.unreadable import read_again
 from pipeline.compaction.vacuum import KEPT_MS, vacuum
 from pipeline.jobs.shared import log, strict
 from pipeline.lake.event_lake import DIFFERENCES, EventLake
@@ -21,6 +23,10 @@ SWEPT = (*EventKind, UNREADABLE, DIFFERENCES, SNAPSHOTS, REPORTS)
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
+    return _read_again(lake, wanted) if wanted.unreadable else compact_arrived(lake, wanted)
+
+
+def compact_arrived(lake: EventLake, wanted: argparse.Namespace) -> int:
     """Earlier hours that no run has compacted are done as well."""
     period = Period(first_uncompacted(lake, wanted.period.start), wanted.period.end)
     compacted = compact(lake, period, wanted.now, _counted(wanted))
@@ -31,6 +37,13 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     removed = vacuum(lake.root, SWEPT, wanted.now)
     log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
     return strict(wanted, {"lines can't be read": compacted.unreadable, "files are damaged": compacted.damaged})
+
+
+def _read_again(lake: EventLake, wanted: argparse.Namespace) -> int:
+    read = read_again(lake, wanted.period, wanted.now, drop=wanted.unreadable == DROP)
+    for kind, count in sorted(read.items()):
+        log(f"{count:>12,} {kind}, of what could not be read")
+    return strict(wanted, {"lines can't be read": read.get(UNREADABLE, 0)})
 
 
 def _counted(wanted: argparse.Namespace) -> dict[str, int] | None:

@@ -22,7 +22,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.view, wanted.period)
     unreported = [] if wanted.asked else unreported_days(lake.root, wanted.period, wanted.now)
     first = min((day.start for day in days.due), default=wanted.period.start)
-    status = compact.run(lake, _of(wanted, Period(first - DAY_MS, wanted.now)))
+    status = compact.compact_arrived(lake, _of(wanted, Period(first - DAY_MS, wanted.now)))
     errors = list[Exception]()
     with _others_go_on(errors, "the day's snapshot"):
         for kind, count in write_snapshots(lake, wanted.now).items():

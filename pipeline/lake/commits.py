@@ -63,9 +63,10 @@ class Manifest:
     """What counts of an hour.
 
     `sealed_at` is when it was found complete, in UNIX milliseconds. `counted` is how many records the live system's own
-    counters say must at least have come; None if nobody has asked them. `erased` is how many of its lines `erase` has
+    counters say must at least have come; None if nobody has asked them. `erased` is how many of its lines have been
     removed. `raw` are the stream's files that it was made of.
-    Of a period's differences, `seen` are the hours that they were made of, with the `sealed_at` that each had.
+    Of a period's differences, `seen` are the hours that they were made of, with the `sealed_at` that each had; of a
+    snapshot, those of the hours before its end that nobody could read in full.
     """
 
     hour: str

@@ -137,6 +137,11 @@ class EventLake:
             by_home[home].append(DataFile(*file))
         return {home: tuple(files) for home, files in by_home.items()}
 
+    def read_unreadable(self, files: Sequence[DataFile]) -> DataFrame:
+        """`value`, the text of each line, by its `home`."""
+        rows = self.read_files(UNREADABLE, StructType([*_UNREADABLE.fields, *_DATED]), files)
+        return rows.select(hour_column(), "value")
+
     def write_again(self, kind: str, files: Sequence[DataFile]) -> Written:
         """Write the rows of some files of a kind anew, by their hours: in as few files as `write_files` makes."""
         schema = _UNREADABLE if kind == UNREADABLE else SCHEMAS[EventKind(kind)]

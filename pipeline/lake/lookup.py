@@ -27,11 +27,12 @@ from clarion.events import EnvelopeObserved, Event
 from clarion.networks import NETWORKS, Malformed, network
 from clarion.subscription_events import RulesChanged
 from pipeline.columns import FILE_NAMES, NOTIFICATION_KEY, UNREADABLE
-from pipeline.lake.commits import LakeView
+from pipeline.lake.commits import LakeView, Manifest, read_manifests
 from pipeline.lake.files import filesystem, folders, is_shown
 from pipeline.lake.pending import KEPT_BYTES, PendingLines
 from pipeline.lake.plans import runs_since
 from pipeline.lake.raw import RAW, arrived_files
+from pipeline.lake.snapshots import GRACE_MS, last_before, not_in_full
 from pipeline.period import DAY_MS, Period, hour_runs, hour_start
 
 READERS = 16
@@ -153,13 +154,18 @@ class Lookup:
         if lost:
             yield f"{len(lost)} hours are lost: {', '.join(hour_runs(lost))}"
         for hour in self._view.manifests(arrived):
-            if unreadable := sum(each.lines for each in hour.kinds.get(UNREADABLE, ())):
-                yield f"{unreadable} lines of {hour.hour} can't be read"
+            yield from _unread(hour)
             if hour.arrived < (hour.counted or 0):
                 yield f"{hour.arrived} lines of {hour.hour} have arrived, of {hour.counted} records at least"
         if self.unreadable:
             yield f"{len(self.unreadable)} lines about it can't be read"
         yield from (f"{path} is damaged: only its beginning could be read, if anything" for path in self.damaged)
+
+    def doubts_before(self, start: int) -> Iterator[str]:
+        """What was in force may be unknown, by lines of long before that nobody could read."""
+        day = last_before(self.root, kind_of(RulesChanged), start - GRACE_MS)
+        unread = not_in_full(self.root, kind_of(RulesChanged), day) if day else {}
+        yield from chain.from_iterable(map(_unread, read_manifests(self.root, sorted(unread))))
 
     def _hours(self, arrived: Period) -> set[str]:
         """Those that have a commit, or a file of the stream."""
@@ -252,6 +258,11 @@ class Lookup:
 
     def _note_unreadable(self, line: bytes) -> None:
         self.unreadable.add(sha256(line).digest())
+
+
+def _unread(hour: Manifest) -> Iterator[str]:
+    if unreadable := sum(each.lines for each in hour.kinds.get(UNREADABLE, ())):
+        yield f"{unreadable} lines of {hour.hour} can't be read"
 
 
 def kind_of(model: type[Event]) -> str:

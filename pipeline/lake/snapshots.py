@@ -5,6 +5,7 @@
 `pipeline.in_force.states` keeps those of what is in force, `pipeline.reconciliation.claims` those of claims.
 """
 
+from collections.abc import Mapping
 from operator import attrgetter
 
 from clarion.claims import LONGEST
@@ -42,6 +43,12 @@ def snapshot_days(root: str, name: str) -> list[Period]:
 
 def read_snapshot(root: str, name: str, day: Period) -> Manifest | None:
     return read_manifest(root, snapshot_name(name, day))
+
+
+def not_in_full(root: str, name: str, day: Period) -> Mapping[str, int | None]:
+    """The hours before a snapshot's end that nobody could read in full, with the `sealed_at` that each had then."""
+    found = read_snapshot(root, name, day)
+    return found.seen if found else {}
 
 
 def made_at(root: str, name: str, day: Period) -> int:

@@ -24,6 +24,7 @@ from pipeline.lake.commits import Manifest, commit, new_commit, update
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.lake.plans import run_name
+from pipeline.lake.snapshots import day_of, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_runs, instant_text
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, statement, subscribed
 from tests.xmtp import Inbox
@@ -291,6 +292,28 @@ def test_what_lasts_is_known_from_the_last_snapshot_before(tmp_path: Path) -> No
         assert verdict.found == "right"
         assert "So it is wanted as call." in verdict.reasons
         assert "0 others of this sender had passed near it; 1 may within 60 s." in verdict.reasons
+
+
+def test_a_rule_that_a_snapshot_could_not_read_is_in_doubt_until_somebody_can(tmp_path: Path) -> None:
+    lake, way, day, hour = SmallLake(tmp_path / "lake"), Way(), START - 2 * DAY_MS, hour_path(START - 9 * DAY_MS)
+    known = {"happened_at": 1_000, "subscription_id": str(PHONE), "generation": 1, "revision": 1}
+    snapshot(lake, "subscription", day, {
+        **known, "network": "statements", "client_id": CLIENT, "channel": "apns", "status": "active",
+        "status_reason": None, "ruled_at": 1_000,
+    })  # fmt: skip
+    rule = {"key": b"another", "condition": b"alert", "condition_digest": None}
+    snapshot(lake, "rules", day, {**known, "change": "added", **rule})
+    for kind in ("subscription", "rules"):
+        update(lake.root, snapshot_name(kind, day_of(day)), lambda known: replace(known, seen={hour: 1}))
+    unreadable = DataFile("unreadable/none", 2, 0, "")
+    update(lake.root, hour, lambda known: replace(known, sealed_at=1, kinds={"unreadable": (unreadable,)}))
+    lake.commit(*way.delivered())
+    answer = explained(lake, way.envelope_id)
+    assert (founds(answer), answer.doubts[0]) == ([["unexpected"]], f"2 lines of {hour} can't be read")
+    update(lake.root, hour, lambda known: replace(known, kinds={}))
+    lake.commit(ruled(way.key, at=2_000), at=START - 9 * DAY_MS)
+    answer = explained(lake, way.envelope_id)
+    assert (founds(answer), answer.doubts) == ([["right"]], [])
 
 
 def test_a_snapshot_of_the_same_day_is_too_young_to_judge_by(lake: SmallLake) -> None:

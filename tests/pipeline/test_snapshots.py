@@ -6,23 +6,26 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.columns import EventKind
+from pipeline.columns import UNREADABLE, EventKind
+from pipeline.compaction.completeness import incomplete_hours
+from pipeline.compaction.unreadable import read_again
 from pipeline.in_force.rules import in_force, rule_changes
 from pipeline.in_force.states import MARGIN_MS, STATES, known, last_rules, limit_history, write_snapshots
-from pipeline.lake.commits import manifest_path, update
+from pipeline.lake.commits import data_folder, manifest_path, new_commit, read_manifest, update
 from pipeline.lake.dedup import latest_subscriptions
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.parquet import DataFile
+from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.lake.snapshot_rows import write_day
 from pipeline.lake.snapshots import day_of, prune, read_snapshot, snapshot_days, snapshot_name
-from pipeline.period import DAY_MS, FOREVER, HOUR_MS, SNAPSHOT_DAYS, hour_path
+from pipeline.period import DAY_MS, FOREVER, HOUR_MS, SNAPSHOT_DAYS, Period, hour_path
 from tests.pipeline.conftest import copied
-from tests.pipeline.small_lake import LakeRow, write_rows
+from tests.pipeline.small_lake import PHONE, LakeRow, add_files, ruled, write_rows
 
 KEEP_DAYS = 20
 HALF_DAY = 12 * HOUR_MS
@@ -232,7 +235,7 @@ def test_the_files_of_a_snapshot_are_sorted_by_key(lake: EventLake) -> None:
         *(F.lit(None).cast("binary").alias(name) for name in ("condition", "condition_digest")),
     )  # fmt: skip
     nobody = lake.spark.createDataFrame([], STATES[SUBSCRIPTION])
-    write_day(lake, RULES, day_of(START), last_rules(changes, nobody, START), START)
+    write_day(lake, RULES, day_of(START), last_rules(changes, nobody, 0), START)
     snapshot = read_snapshot(lake.root, RULES, day_of(START))
     assert snapshot
     assert len(snapshot.files) > 1
@@ -258,6 +261,67 @@ def test_what_a_killed_writer_left_is_no_snapshot(tmp_path: Path) -> None:
     written = tmp_path / manifest_path(name)
     written.with_name(f".{written.name}.0123abcd").write_text("")
     assert snapshot_days(str(tmp_path), RULES) == [day_of(START)]
+
+
+def unreadable(lake: EventLake, hour: str, *lines: bytes) -> None:
+    """As `compact` keeps lines of an hour that it can't read."""
+    rows = pa.RecordBatch.from_pydict({"value": [line.decode() for line in lines]})
+    file = write_parquet(lake.root, data_folder(UNREADABLE, hour, new_commit()), [rows])
+    add_files(lake.root, hour, {UNREADABLE: (file,)})
+    lake.view.refresh()
+
+
+def unread(lake: EventLake, number: int) -> set[str]:
+    """The hours that the day's snapshot of rules has not in full."""
+    snapshot = read_snapshot(lake.root, RULES, day_of(day(number)))
+    return set(snapshot.seen) if snapshot else set()
+
+
+def test_a_rule_that_nobody_could_read_is_carried_by_each_snapshot_until_somebody_can(lake: EventLake) -> None:
+    hour, its_hour = hour_path(day(0)), Period(day(0), day(0) + HOUR_MS)
+    subscribe(lake, (day(0), str(PHONE), "active", 1, 1))
+    unreadable(lake, hour, ruled(LASTING, at=day(0) + 1).to_line())
+    write_snapshots(lake, day(1) + 2 * HOUR_MS)
+    write_snapshots(lake, day(9) + 2 * HOUR_MS)
+    assert (unread(lake, 8), rules(lake, day(10))) == ({hour}, [])
+    (problem,) = incomplete_hours(lake.view, day_of(day(20)), day(21), provisional=True)[:1]
+    assert str(problem) == f"{hour}: 1 lines can't be read, and may say what was in force"
+    assert read_again(lake, its_hour, day(10), drop=False) == {RULES: 1}
+    assert rules(lake, day(10)) == [(str(PHONE), LASTING, day(0) + 1, FOREVER)]
+    write_snapshots(lake, day(11) + 2 * HOUR_MS)
+    assert (unread(lake, 10), rules(lake, day(12))) == (set(), [(str(PHONE), LASTING, day(0) + 1, FOREVER)])
+
+
+def test_what_was_removed_long_ago_is_not_revived_by_a_line_that_is_read_at_last(lake: EventLake) -> None:
+    """Neither by one that was never read, nor by those beside it in its hour."""
+    hour = hour_path(day(0))
+    subscribe(lake, (day(0), str(PHONE), "active", 1, 1), (day(0), "gone", "active", 1, 1))
+    change(lake, (day(0) + 1, "added", str(PHONE), 1, 2, [REMOVED]), (day(0) + 1, "added", "gone", 1, 1, [LASTING]))
+    unreadable(lake, hour, ruled(LATER, at=day(0) + 1).to_line(), b"none")
+    change(lake, (day(1), "removed", str(PHONE), 1, 3, [REMOVED, LATER]))
+    subscribe(lake, (day(1), "gone", "removed", 1, 2))
+    live_on(lake, 2, 19)
+    assert (unread(lake, 17), rules(lake, day(19))) == ({hour}, [])
+    read_again(lake, Period(day(0), day(0) + HOUR_MS), day(19), drop=False)
+    assert rules(lake, day(19)) == []
+    write_snapshots(lake, day(20) + 2 * HOUR_MS)
+    assert (unread(lake, 19), rules(lake, day(21))) == ({hour}, [])
+    read_again(lake, Period(day(0), day(0) + HOUR_MS), day(21), drop=True)
+    write_snapshots(lake, day(36) + 2 * HOUR_MS)
+    assert (unread(lake, 35), whose(lake, day(37))) == (set(), {str(PHONE)})
+
+
+def test_lines_that_stay_unreadable_are_kept_until_they_are_dropped(lake: EventLake) -> None:
+    hour, first = hour_path(day(0)), Period(day(0), day(1))
+    unreadable(lake, hour, b"none")
+    before = read_manifest(lake.root, hour)
+    assert read_again(lake, first, day(1), drop=False) == {UNREADABLE: 1}
+    assert read_manifest(lake.root, hour) == before
+    assert read_again(lake, first, day(1), drop=True) == {}
+    after = read_manifest(lake.root, hour)
+    assert before
+    assert after
+    assert (after.files, after.arrived) == ((), before.arrived)
 
 
 def test_a_snapshot_whose_removal_was_stopped_is_removed_by_the_next_run(tmp_path: Path) -> None:
