@@ -92,7 +92,10 @@ def add_alarm(
 
 
 class Dashboard(Construct):
-    """With production's networks and channels it shows no more metrics than CloudWatch shows for nothing."""
+    """With production's networks and channels it shows no more metrics than CloudWatch shows for nothing.
+
+    A dashboard's name is the account's, in all regions.
+    """
 
     def __init__(
         self, scope: Construct, construct_id: str, *, environment: EnvironmentConfig, api_id: str, alarms: Alarms
@@ -101,7 +104,7 @@ class Dashboard(Construct):
         cloudwatch.Dashboard(
             self,
             "Dashboard",
-            dashboard_name=f"{environment.prefix}overview",
+            dashboard_name=f"{environment.prefix}overview-{environment.region}",
             default_interval=Duration.hours(3),
             widgets=[
                 *_status(alarms),
