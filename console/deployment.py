@@ -52,6 +52,11 @@ class Deployment:
         return self.outputs["LakeBucket"]
 
     @property
+    def follows(self) -> bool:
+        """Whether it has a network that ingest follows: Zulip's servers call by themselves."""
+        return "IngestRoleArn" in self.outputs
+
+    @property
     def queues(self) -> list[Queue]:
         """Those that this deployment has."""
         return [self.queue(name) for name in _functions() if _output(name) in self.outputs]

@@ -72,13 +72,17 @@ class Alarm(Report):
 
 
 class Status(Report):
-    """Counts are of the last `minutes`. None: CloudWatch knows of none, which for a count means zero or never recorded."""
+    """Counts are of the last `minutes`. None: CloudWatch knows of none, which for a count means zero or never recorded.
+
+    Where no network is followed (`follows`) there is no ingest.
+    """
 
     stage: str
     account: str
     region: str
     at: datetime
     minutes: int
+    follows: bool
     measures: Measures
     tasks: list[WorkingTask]
     queues: list[Queued]
@@ -94,7 +98,7 @@ class Status(Report):
             _counted(alarms, "alarm"): alarms > 0,
             _counted(dead, "dead letter"): dead > 0,
             f"muted: {', '.join(muted)}": bool(muted),
-            "no ingest task is at work": not self.tasks,
+            "no ingest task is at work": self.follows and not self.tasks,
         }
         return [words for words, true in found.items() if true]
 
@@ -108,7 +112,8 @@ class Status(Report):
         yield self._funnel()
         yield self._decisions()
         yield self._queues()
-        yield self._ingest()
+        if self.follows:
+            yield self._ingest()
         if self.alarms:
             yield self._alarms()
 
@@ -186,6 +191,7 @@ def status_of(here: Deployment, minutes: int, clients: Clients) -> Status:
         region=here.region,
         at=datetime.now(UTC),
         minutes=minutes,
+        follows=here.follows,
         measures=measures,
         tasks=sorted(_tasks(), key=lambda task: task.name),
         queues=[

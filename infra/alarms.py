@@ -152,6 +152,9 @@ def _on_queues(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
 
 
 def _on_ingest(environment: EnvironmentConfig) -> Iterator[AlarmSpec]:
+    """None where no network is followed."""
+    if not environment.followed_networks:
+        return
     limits, count = environment.thresholds, partial(counted, environment.stage, "ingest")
     level = partial(count, statistic=MAXIMUM, minutes=1)
     for name in environment.followed_networks:

@@ -109,7 +109,7 @@ class Dashboard(Construct):
             widgets=[
                 *_status(alarms),
                 [_funnel(environment)],
-                [_envelopes(environment), _ingest(environment)],
+                [_envelopes(environment), *_ingest(environment)],
                 [
                     _decisions(environment, "Notifications", "match", *NotificationDecision),
                     _pushes(environment),
@@ -117,7 +117,7 @@ class Dashboard(Construct):
                 [_queues(environment), _latency(environment)],
                 [_schedule(environment), _lake(environment)],
                 [_functions(), _api(api_id)],
-                [_nodes(environment), _graph("Write units for each push", writes_per_push(environment))],
+                [*_nodes(environment), _graph("Write units for each push", writes_per_push(environment))],
             ],
         )
 
@@ -158,23 +158,28 @@ def _envelopes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
     return _graph("Envelopes", *(counted(environment.stage, "match", name) for name in names))
 
 
-def _ingest(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
+def _ingest(environment: EnvironmentConfig) -> Iterator[cloudwatch.GraphWidget]:
+    """Nothing where no network is followed."""
+    if not environment.followed_networks:
+        return
     measure = partial(counted, environment.stage, "ingest")
     counts = (Metric.ENVELOPES_RECEIVED, Metric.ENVELOPES_FORWARDED)
     gauges = (Metric.SHARDS_OWNED, Metric.INGEST_LAG, Metric.RULES_BEHIND)
     levels = (measure(name, statistic=MAXIMUM) for name in gauges)
-    return _graph("Ingest", *(measure(name) for name in counts), *levels)
+    yield _graph("Ingest", *(measure(name) for name in counts), *levels)
 
 
-def _nodes(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:
-    """By network."""
+def _nodes(environment: EnvironmentConfig) -> Iterator[cloudwatch.GraphWidget]:
+    """By network; nothing where none is followed."""
+    if not environment.followed_networks:
+        return
     measure = partial(counted, environment.stage, "ingest")
     names = [name for name in environment.followed_networks if network(name).needs.nodes]
     connected = (measure(Metric.NODES_CONNECTED, network=name, statistic=MINIMUM) for name in names)
     faults = (measure(Metric.NODE_FAULTS, network=name) for name in names)
     # Of SimpleX, whose servers nobody has named here. Its tasks divide them.
     servers = (Metric.SMP_SERVERS_REACHED, Metric.SMP_SERVERS_UNREACHED) if SIMPLEX in environment.networks else ()
-    return _graph("Nodes", *connected, *faults, *(measure(name, statistic=MAXIMUM) for name in servers))
+    yield _graph("Nodes", *connected, *faults, *(measure(name, statistic=MAXIMUM) for name in servers))
 
 
 def _queues(environment: EnvironmentConfig) -> cloudwatch.GraphWidget:

@@ -199,7 +199,7 @@ class PipelineStack(EnvironmentStack):
 
     def _daily_arguments(self) -> list[str]:
         places = ["--lake", self._lake, "--oversize", self._oversize]
-        counted = ["--stream", f"{self._environment.prefix}events"] if self._network else []
+        counted = ["--stream", f"{self._environment.prefix}events"] if self._network else ["--assume-quiet"]
         stage = ["--stage", self._environment.stage]
         return ["daily", "--strict", *stage, *places, *counted]
 

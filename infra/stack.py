@@ -41,7 +41,7 @@ class ClarionStack(EnvironmentStack):
         self._consumers()
         self.http = self._api()
         self.edge = self._edge()
-        self.ingest_role = IngestRole(self, "IngestRole", foundation=self.foundation)
+        self.ingest_role = self._ingest_role()
         self.ingest = self._ingest()
         self.ntf_role = self._ntf_role()
         self.alarms = self._monitor() if environment.monitored else None
@@ -114,9 +114,17 @@ class ClarionStack(EnvironmentStack):
             public=public_paths(self._environment),
         )
 
+    def _ingest_role(self) -> IngestRole | None:
+        """Where a network is followed: by the tasks below, or by ingest beside the stack. `clarion status` looks for it."""
+        if not self._environment.followed_networks:
+            return None
+        role = IngestRole(self, "IngestRole", foundation=self.foundation)
+        CfnOutput(self, "IngestRoleArn", value=role.role_arn)
+        return role
+
     def _ingest(self) -> IngestService | None:
         ingest = self._environment.ingest
-        if ingest is None:
+        if ingest is None or self.ingest_role is None:
             return None
         return IngestService(self, "Ingest", foundation=self.foundation, ingest=ingest, role=self.ingest_role)
 
@@ -157,7 +165,6 @@ class ClarionStack(EnvironmentStack):
             "OversizeBucket": data.oversize.bucket_name,
             "EventsStream": self.foundation.events.delivery_stream_name,
             **{f"{provider.title()}SecretId": apps[first].key for provider, apps in data.secrets.providers.items()},
-            "IngestRoleArn": self.ingest_role.role_arn,
             **given(JwtSecretId=data.secrets.jwt, ApiAddress=self._address),
             **{
                 f"{name.title().replace('-', '')}SecretId": secret_id

@@ -66,7 +66,11 @@ def _complete(job: Parser) -> None:
 
 
 def _counting(job: Parser) -> None:
-    job.add_argument("--stream", help="Firehose's name: ask CloudWatch how many records it took")
+    counting = job.add_mutually_exclusive_group()
+    counting.add_argument("--stream", help="Firehose's name: ask CloudWatch how many records it took")
+    counting.add_argument(
+        "--assume-quiet", action="store_true", help="nobody can be asked: in an hour without a file, nothing came"
+    )
 
 
 def _reading_again(job: Parser) -> None:

@@ -273,7 +273,13 @@ class Account:
         urls = {f"{name.title().replace('-', '')}QueueUrl": self.urls[name] for name in QUEUES}
         cloudformation.stacks = {
             "CDKToolkit": {},
-            "clarion-prod-stack": {"TablePrefix": PREFIX, "LakeBucket": LAKE, "ApiUrl": cloudformation.url, **urls},
+            "clarion-prod-stack": {
+                "TablePrefix": PREFIX,
+                "LakeBucket": LAKE,
+                "ApiUrl": cloudformation.url,
+                "IngestRoleArn": f"arn:aws:iam::{ACCOUNT}:role/ingest",
+                **urls,
+            },
         }
 
     @property

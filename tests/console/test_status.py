@@ -126,6 +126,16 @@ def test_all_is_well_where_nothing_is_wrong(clarion: Clarion, account: Account, 
     assert "task-1" in ended.out
 
 
+def test_where_no_network_is_followed_no_task_is_missed(clarion: Clarion, account: Account) -> None:
+    account.cloudformation.stacks["clarion-prod-stack"].pop("IngestRoleArn")
+
+    ended = clarion("status")
+
+    assert ended.code == 0
+    assert "all is well" in ended.out
+    assert "Ingest" not in ended.out
+
+
 def test_a_program_gets_the_same_and_an_exit_code(clarion: Clarion, account: Account) -> None:
     account.send("voip-dead", "a letter")
 

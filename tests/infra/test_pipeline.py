@@ -178,7 +178,9 @@ def test_where_ingest_runs_elsewhere_there_is_nothing_to_repair_with_and_nothing
     (application,) = of_kind(resources, "AWS::EMRServerless::Application").values()
     (schedule,) = of_kind(resources, "AWS::Scheduler::Schedule").values()
     assert "NetworkConfiguration" not in application
-    assert "--stream" not in readable(schedule["Target"]["Input"])
+    started = readable(schedule["Target"]["Input"])
+    assert "--stream" not in started
+    assert "--assume-quiet" in started
 
 
 def test_the_schedule_asks_emr_for_what_its_api_takes(resources: Mapping[str, Resource]) -> None:

@@ -16,7 +16,7 @@ from clarion.networks.zulip.network import NETWORK
 from infra.app import define_alone, synthesise
 from infra.environments import ENVIRONMENTS, PROD
 from tests.grants import Permissions, permissions
-from tests.infra.templates import function_variables, named, properties, resolved
+from tests.infra.templates import dashboard_widgets, function_variables, named, properties, resolved
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 FORK = {"name": "fork", "alert_title": "Fork", "bundle_id": "org.example.fork", "providers": ["apns"]}
@@ -28,6 +28,12 @@ SHARED = {"logs:CreateLogStream", "logs:PutLogEvents"}
 @pytest.fixture(scope="module")
 def template(template_with: Callable[..., Template]) -> Template:
     return template_with(**WITH_ZULIP, apps=[PROD.apps[0], FORK], api=API)
+
+
+@pytest.fixture(scope="module")
+def alone(template_with: Callable[..., Template]) -> Template:
+    """Its servers call: there is nothing to follow."""
+    return template_with(networks=(ZULIP,), api=API)
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +121,12 @@ def test_cdk_nag_finds_nothing_in_its_resources(tmp_path: Path) -> None:
 
 def test_a_deployment_without_it_has_nothing_of_it(prod: Template) -> None:
     assert "zulip" not in json.dumps(prod.to_json()).lower()
+
+
+def test_where_nothing_is_followed_no_alarm_graph_or_role_is_about_ingest(alone: Template) -> None:
+    text = json.dumps(alone.to_json())
+    assert "ticks-missing" in text
+    for name in ("shards-unowned", "ingest-", "rules-behind", "shards_owned", "nodes_connected", "IngestRole"):
+        assert name not in text, name
+    (dashboard,) = properties(alone, "AWS::CloudWatch::Dashboard")
+    assert all(widget.get("metrics") or widget.get("alarms") for widget in dashboard_widgets(dashboard))

@@ -73,6 +73,7 @@ def test_a_period_that_has_only_a_beginning_goes_up_to_today() -> None:
         ["replay", "--client", "73696d706c65783a"],
         ["compact", "--dry-run"],
         ["report", "--stream", "events"],
+        ["compact", "--stream", "events", "--assume-quiet"],
         ["watch", "--strict"],
         ["repair"],
     ],

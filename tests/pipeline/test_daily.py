@@ -61,6 +61,16 @@ def test_the_daily_run_finds_what_is_wrong_and_nothing_else_and_still_reports(la
         assert snapshot_days(lake.root, name) == [day_of(START)]
 
 
+@pytest.mark.usefixtures("adaptive")
+@pytest.mark.parametrize(("words", "status"), [([], 1), (["--assume-quiet"], 0)])
+def test_a_day_without_a_file_is_a_finding_unless_nobody_can_count_what_came(
+    lake: EventLake, words: list[str], status: int
+) -> None:
+    period = ["--from", instant_text(START), "--to", instant_text(START + DAY_MS), "--now", instant_text(NOW)]
+    wanted = arguments.parse(["daily", "--strict", *words, "--lake", lake.root, *period])
+    assert JOBS["daily"](lake, wanted) == status
+
+
 def judged(lake: EventLake, day: Period, seen: dict[str, int | None], at: int) -> None:
     """As a run of then has left it."""
     name = differences_name(day)
