@@ -176,6 +176,11 @@ deploy: .venv/.ready tools/cdk/node_modules/.ready ## Deploy into AWS (STAGE=pro
 	@rm -rf .build/layers .build/functions .build/spark
 	@$(call cdk,deploy)
 
+# Of one stack: `cdk import` takes no other.
+.PHONY: import
+import: .venv/.ready tools/cdk/node_modules/.ready ## Take back into a stack what it kept when it left it (STAGE=prod STACKS=clarion-prod-data CONTEXT="…")
+	@cdk import $(or $(STACKS),$(error no stack is named: STACKS=…)) $(context) $(OPTIONS)
+
 .PHONY: destroy
 destroy: .venv/.ready tools/cdk/node_modules/.ready ## Take down a deployment that keeps no data (STAGE=dev CONTEXT="node_urls=…")
 	@$(call cdk,destroy)

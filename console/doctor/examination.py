@@ -45,6 +45,7 @@ def _before(plan: DeploymentPlan, account_id: str, region: str) -> Iterator[Chec
     owned = cache(partial(stacks.owned, plan))
     yield from with_refusal("parameters", partial(parameters.check_parameters, plan))
     yield from with_refusal("names", lambda: names.check_names(plan, owned()))
+    yield from with_refusal("networks", lambda: names.check_networks(plan, owned()))
     yield from with_refusal("quotas", lambda: quotas.check_quotas(plan, owned()))
     yield from with_refusal("certificate", partial(account.check_certificates, plan))
 

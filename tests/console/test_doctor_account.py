@@ -129,6 +129,29 @@ def test_a_secret_that_waits_for_its_deletion_keeps_its_name() -> None:
     assert the_only(names.check_names(plan_of(secret("clarion-prod-apns")), {})).todo == names.TODO
 
 
+def test_what_a_network_left_behind_is_taken_back_and_what_is_left_beside_it_deleted() -> None:
+    for name in ("simplex-storage-key", "apns"):
+        fill_in(name, "any")
+    plan = plan_of(secret("clarion-prod-simplex-storage-key"), secret("clarion-prod-apns"))
+
+    found = {check.found.rpartition(": ")[2]: check.todo for check in names.check_names(plan, {})}
+
+    assert found == {"clarion-prod-simplex-storage-key": names.IMPORT, "clarion-prod-apns": names.TODO}
+
+
+def test_a_network_is_named_that_is_deployed_and_would_be_left_out(aws: CloudFormation) -> None:
+    key, apns = (secret_arn(name) for name in ("simplex-storage-key", "apns"))
+    owned = {
+        "AWS::SecretsManager::Secret": {key, apns},
+        "AWS::DynamoDB::GlobalTable": {"clarion-prod-zulip_servers", "clarion-prod-leases"},
+    }
+    with_zulip = plan_of(("AWS::DynamoDB::GlobalTable", {"TableName": "clarion-prod-zulip_servers"}))
+
+    check = the_only(names.check_networks(with_zulip, owned))
+
+    assert (check.name, check.todo) == ("network simplex", names.LEAVE)
+
+
 def test_another_stage_s_names_are_not_ours() -> None:
     boto3.client("sqs").create_queue(QueueName="clarion-dev-apns")
     plan = plan_of(("AWS::SQS::Queue", {"QueueName": "clarion-prod-apns"}))

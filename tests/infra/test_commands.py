@@ -17,7 +17,7 @@ from local.emulator import started
 from tests.pages import PAGES, text
 
 ROOT = Path(__file__).parents[2]
-TARGETS = ("bootstrap", "diff", "deploy", "destroy")
+TARGETS = ("bootstrap", "diff", "deploy", "destroy", "import")
 
 
 def documented() -> Iterator[str]:
