@@ -1,4 +1,4 @@
-"""What has to be in the account before anything is deployed: CDK's own stack, and the domain's certificate."""
+"""What has to be in the account before anything is deployed: CDK's own stack, ECS's roles, and the domain's certificate."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError
 
 from console.doctor.plan import Bootstrap, DeploymentPlan
 from console.doctor.report import Check
+from console.doctor.stacks import Owned
 
 BOOTSTRAP = "make bootstrap ACCOUNT={account} REGION={region}"
 ANOTHER = 'name one that is good: CONTEXT="certificate_arn=…"'
@@ -31,6 +32,48 @@ def _version(needed: Bootstrap) -> int | None:
         if error.response["Error"]["Code"] == "ParameterNotFound":
             return None
         raise
+
+
+class ServiceRole(NamedTuple):
+    """A role that `service` makes for itself with the first resource of `kind` in the account."""
+
+    kind: str
+    name: str
+    service: str
+
+
+SERVICE_ROLES = (
+    ServiceRole("AWS::ECS::Cluster", "AWSServiceRoleForECS", "ecs.amazonaws.com"),
+    ServiceRole(
+        "AWS::ApplicationAutoScaling::ScalableTarget",
+        "AWSServiceRoleForApplicationAutoScaling_ECSService",
+        "ecs.application-autoscaling.amazonaws.com",
+    ),
+)
+"""ECS assumes its role at once, which IAM may not know yet: the first cluster of an account fails now and then.
+
+https://docs.aws.amazon.com/AmazonECS/latest/developerguide/using-service-linked-roles.html
+"""
+
+
+def check_service_roles(plan: DeploymentPlan, owned: Owned) -> Iterator[Check]:
+    """Of what is not deployed yet: whoever has a resource has the role."""
+    for role in SERVICE_ROLES:
+        if any(plan.resources(role.kind)) and not owned.get(role.kind):
+            there = _role_exists(role.name)
+            make = f"aws iam create-service-linked-role --aws-service-name {role.service}"
+            yield Check(
+                name=f"role {role.name}", found="there" if there else "not there yet", todo=None if there else make
+            )
+
+
+def _role_exists(name: str) -> bool:
+    iam = boto3.client("iam")
+    try:
+        iam.get_role(RoleName=name)
+    except iam.exceptions.NoSuchEntityException:
+        return False
+    return True
 
 
 class Domain(NamedTuple):

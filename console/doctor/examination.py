@@ -43,6 +43,7 @@ def _before(plan: DeploymentPlan, account_id: str, region: str) -> Iterator[Chec
     yield from with_refusal("bootstrap", partial(account.check_bootstrap, plan, account_id, region))
     yield from with_refusal("stacks", partial(stacks.check_stacks, plan))
     owned = cache(partial(stacks.owned, plan))
+    yield from with_refusal("roles", lambda: account.check_service_roles(plan, owned()))
     yield from with_refusal("parameters", partial(parameters.check_parameters, plan))
     yield from with_refusal("names", lambda: names.check_names(plan, owned()))
     yield from with_refusal("networks", lambda: names.check_networks(plan, owned()))

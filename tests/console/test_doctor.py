@@ -238,7 +238,7 @@ def test_without_templates_it_looks_at_what_is_deployed(clarion: Clarion, health
 
 
 SERVICES: tuple[Any, ...] = (
-    *("acm", "cloudformation", "dynamodb", "ec2", "firehose", "lambda", "logs", "s3"),
+    *("acm", "cloudformation", "dynamodb", "ec2", "firehose", "iam", "lambda", "logs", "s3"),
     *("secretsmanager", "service-quotas", "sns", "sqs", "ssm", "sts"),
 )
 ONLY_IF = {"acm:DescribeCertificate", "cloudformation:DescribeStackEvents"}

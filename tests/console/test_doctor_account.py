@@ -91,6 +91,22 @@ def test_what_failed_first_is_the_cause(aws: CloudFormation) -> None:
     assert the_only(stacks.check_stacks(plan_of())).found == "CREATE_FAILED (Table: It exists already)"
 
 
+CLUSTER = ("AWS::ECS::Cluster", {"ClusterName": "clarion-prod"})
+MAKE_ROLE = "aws iam create-service-linked-role --aws-service-name ecs.amazonaws.com"
+
+
+def test_the_first_cluster_of_an_account_finds_the_role_of_ecs_made() -> None:
+    assert the_only(account.check_service_roles(plan_of(CLUSTER), {})).todo == MAKE_ROLE
+    boto3.client("iam").create_role(RoleName="AWSServiceRoleForECS", AssumeRolePolicyDocument="{}")
+    assert the_only(account.check_service_roles(plan_of(CLUSTER), {})).todo is None
+
+
+def test_no_role_is_asked_for_where_ecs_is_deployed_or_not_used() -> None:
+    owned = {"AWS::ECS::Cluster": {"clarion-prod"}}
+    assert list(account.check_service_roles(plan_of(CLUSTER), owned)) == []
+    assert list(account.check_service_roles(plan_of(), {})) == []
+
+
 def secret(name: str) -> tuple[str, dict[str, Any]]:
     return "AWS::SecretsManager::Secret", {"Name": name}
 
