@@ -17,6 +17,7 @@ from constructs import Construct
 from clarion.storage import DELIVERIES_PREFIX, EVENTS_PREFIX, OVERSIZE_PREFIX, SEEN_PREFIX
 from infra.config import EnvironmentConfig
 from infra.findings import accept
+from infra.queues import KEPT
 from infra.retention import removal
 
 EVENTS, ERRORS = EVENTS_PREFIX, "errors/"
@@ -26,8 +27,11 @@ DELIVERIES_DAYS = 2
 """So long an index is kept of what became of whose pushes."""
 LARGE, SEEN = OVERSIZE_PREFIX, SEEN_PREFIX
 """Of the passing things: envelopes too large for a queue, as ingest names them; and what ingest has seen."""
-OVERSIZE_DAYS = 15
-"""One day longer than a queue can hold the message that points at the object."""
+OVERSIZE_DAYS = 2 * KEPT.to_days() + 1
+"""One day longer than the message that points at the object can wait in its queue, and then as a dead letter.
+
+Whoever redrives it later than that redrives what has no content any more.
+"""
 
 ACCESS_LOG_DAYS = 90
 

@@ -20,7 +20,11 @@ from infra.config import Consumer, EnvironmentConfig
 CLEANUP_DELAY = Duration.minutes(1)
 """Longer than the API's function runs: a request that was writing rules when it asked for a clean-up has ended by then."""
 KEPT = Duration.days(14)
-"""As long as SQS can; a dead letter's age counts from its first sending, so both queues keep alike."""
+"""As long as SQS can. What SQS moves to the dead letters keeps its age, so both queues keep alike.
+
+What match and dispatch send there themselves begins anew, and so does what is redriven:
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
+"""
 
 
 @dataclass(frozen=True)

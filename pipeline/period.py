@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 LATEST_MS = 15 * DAY_MS
-"""No line arrives later than this after its time: a queue keeps it for 14 days."""
+"""No line arrives later than this after its time, unless it was redriven: a queue keeps it for 14 days."""
 SNAPSHOT_DAYS = 50
 """So long each day's snapshot is kept: claims may be looked for over 45 days."""
 FOREVER = (1 << 63) - 1

@@ -97,3 +97,11 @@ def test_logs_and_messages_are_kept_for_weeks(template_of: Callable[[str], Templ
     assert len(days) == 1
     assert max(days) <= 30
     assert {queue["MessageRetentionPeriod"] for queue in of_kind(template, "AWS::SQS::Queue").values()} == {FORTNIGHT_S}
+
+
+def test_a_large_envelope_outlasts_its_message_in_the_queue_and_as_a_dead_letter(prod: Template) -> None:
+    """What match gives up itself it sends to the dead letters, where it is kept as long again."""
+    (oversize,) = (each for name, each in of_kind(prod, "AWS::S3::Bucket").items() if name.startswith("LakeOversize"))
+    kept = expiry(oversize, "envelopes/")
+    assert kept
+    assert kept * 86_400 > 2 * FORTNIGHT_S
