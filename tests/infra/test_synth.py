@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +27,25 @@ def synth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return script
 
 
-def report(folder: Path, *violations: str) -> None:
+def report(folder: Path, *violations: str, warnings: Sequence[str] = ()) -> None:
+    """As CDK writes it."""
     folder.mkdir(exist_ok=True)
-    written = {"pluginReports": [{"violations": [*violations]}]}
+    found = {"AwsSolutions": [*violations], "Construct Annotations": [*warnings]}
+    written = {"pluginReports": [{"pluginName": name, "violations": some} for name, some in found.items()]}
     (folder / "validation-report.json").write_text(json.dumps(written))
 
 
 def test_an_app_in_which_nothing_is_found_is_green(synth: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(synth, "synthesise", report)
     assert synth.main(["prod"]) == 0
+
+
+def test_a_warning_is_no_finding(
+    synth: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(synth, "synthesise", partial(report, warnings=["Annotation::clarion:unpinned-base"]))
+    assert synth.main(["prod"]) == 0
+    assert "0 unexplained findings" in capsys.readouterr().out
 
 
 def test_a_finding_is_not_green(synth: Any, monkeypatch: pytest.MonkeyPatch) -> None:
