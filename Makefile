@@ -255,7 +255,7 @@ crash: .venv/.ready ## Stop, throttle, fail and time out at every AWS call in tu
 	@$(PY) -m tests.crash
 
 .PHONY: ledger
-ledger: .venv/.ready ## What each path through match costs, and all that AWS bills for a push
+ledger: .venv/.ready ## What each path through match costs, and what AWS bills for a push
 	@$(PY) -m tests.ledger
 
 .PHONY: bench-match

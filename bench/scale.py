@@ -257,7 +257,7 @@ def event_bytes() -> int:
 
 
 def dollars_a_million(bill: Amounts, load: float) -> float:
-    """Of pushes in tens at this load: all that AWS bills for them, and for what is kept of them."""
+    """Of pushes in tens at this load: what AWS bills for them, and for what is kept of them."""
     return all_in(IN_TENS, at_rate(IN_TENS, bill, load)) + sum(each.dollars for each in Storage)
 
 
