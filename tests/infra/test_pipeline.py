@@ -131,6 +131,7 @@ def test_the_daily_folders_are_those_of_every_event(resources: Mapping[str, Reso
 def test_applications_run_arm_one_job_at_a_time_within_their_capacity(resources: Mapping[str, Resource]) -> None:
     applications = of_kind(resources, "AWS::EMRServerless::Application")
     assert applications.keys() == {"Daily", "Repairs"}
+    assert "stop after one idle minute:" in (DOCS / "operations.md").read_text()
     for application in applications.values():
         assert (application["ReleaseLabel"], application["Architecture"]) == ("emr-spark-8.1.0", "ARM64")
         assert application["AutoStopConfiguration"] == {"Enabled": True, "IdleTimeoutMinutes": 1}
