@@ -27,7 +27,7 @@ DELIVERIES_DAYS = 2
 """So long an index is kept of what became of whose pushes."""
 LARGE, SEEN = OVERSIZE_PREFIX, SEEN_PREFIX
 """Of the passing things: envelopes too large for a queue, as ingest names them; and what ingest has seen."""
-OVERSIZE_DAYS = 2 * KEPT.to_days() + 1
+OVERSIZE_DAYS = 2 * int(KEPT.to_days()) + 1
 """One day longer than the message that points at the object can wait in its queue, and then as a dead letter.
 
 Whoever redrives it later than that redrives what has no content any more.
