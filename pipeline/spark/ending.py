@@ -28,10 +28,11 @@ _EXPECTED = (*LAKE_ERRORS, CommitConflict, JobStopped)
 _OF_SPARK = re.compile(
     r"\[(?:FAILED_READ_FILE|PATH_NOT_FOUND)[^\]]*\] (.+?)(?: SQLSTATE.*)?$"
     r"|^(?:OSError|FileNotFoundError|PermissionError|pyarrow\.lib\.ArrowInvalid): (.+)$"
+    r"|^: (?:java\.io|org\.apache\.hadoop\.fs)\.[\w.]+: (.+)$"
     r"|(No space left on device)",
     re.MULTILINE,
 )
-"""What its tasks could not read or write: Spark's own readers, those of ours in Python, and its disk."""
+"""What could not be read or written: by Spark's own readers, by ours in Python, by a stream, and for want of space."""
 
 
 def reason(error: Exception) -> str | None:

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
 
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import EVER
 from pipeline.repair.watch import CHECKPOINT, FoundLosses, Watch, losses_name
+from pipeline.spark.ending import reason
 from pipeline.terms import Terms
 from tests.pipeline.small_lake import START, SmallLake, Way
 
@@ -24,3 +26,13 @@ def test_a_checkpoint_that_cannot_be_read_ends_the_watch_and_stays_as_it_is(lake
     assert offset.read_text() == ""
     assert lake.view.manifests(EVER) == []
     assert not (Path(lake.root) / losses_name(START)).exists()
+
+
+def test_a_checkpoint_that_cannot_be_written_ends_the_watch_with_a_reason(lake: EventLake) -> None:
+    SmallLake(lake.root).stream(Way().observed())
+    (Path(lake.root) / "checkpoints").touch()
+    with pytest.raises(Py4JJavaError) as raised:
+        Watch(lake, Terms(), 0, lambda _: None).run(START)
+    why = reason(raised.value)
+    assert why
+    assert ("checkpoints" in why, "\n" in why) == (True, False)
