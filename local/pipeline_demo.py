@@ -54,7 +54,7 @@ async def _play() -> int:
     async with running("pipeline-demo", _show_step) as system:
         cast = Cast()
         lived = await _live(system, cast)
-        await LAKE.compact(system, *whole)
+        await LAKE.compact(*whole)
         amiss = await healthy(LAKE, *lived)
         noticed = await _watch_an_outage(system, cast)
         await asyncio.to_thread(_populate, system.deployment)

@@ -127,7 +127,7 @@ def _checked(added: Manifest) -> Manifest:
 def _commit(root: str, known: Manifest | None, added: Manifest, now: int) -> None:
     """Add to an hour what is new; nothing is committed if nothing is, or if nobody knows anything of the hour."""
     known = known or Manifest(added.hour, "")
-    counted = known.counted if added.counted is None else added.counted
+    counted = max((count for count in (known.counted, added.counted) if count is not None), default=None)
     new = replace(known, counted=counted, raw=(*known.raw, *added.raw), kinds=merged(known.kinds, added.kinds))
     if new.raw or counted is not None:
         new = replace(new, sealed_at=_sealed_at(known, added, now))

@@ -8,11 +8,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pipeline.arguments import DROP
 from pipeline.columns import UNREADABLE, EventKind
 from pipeline.compaction.compact import compact
-from pipeline.compaction.counters import ASKED, records_by_hour
+from pipeline.compaction.counters import ASKED, NotCounted, records_by_hour
 from pipeline.compaction.unreadable import read_again
 from pipeline.compaction.vacuum import KEPT_MS, vacuum
 from pipeline.jobs.shared import log, strict
 from pipeline.lake.event_lake import DIFFERENCES, EventLake
+from pipeline.lake.raw import arrived_files
 from pipeline.lake.snapshots import SNAPSHOTS
 from pipeline.period import DAY_MS, Period
 from pipeline.reconciliation.due_days import first_uncompacted
@@ -29,7 +30,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
 def compact_arrived(lake: EventLake, wanted: argparse.Namespace) -> int:
     """Earlier hours that no run has compacted are done as well."""
     period = Period(first_uncompacted(lake, wanted.period.start), wanted.period.end)
-    compacted = compact(lake, period, wanted.now, _counted(wanted))
+    compacted = compact(lake, period, wanted.now, _counted(lake, wanted))
     for kind, count in sorted(compacted.lines.items()):
         log(f"{count:>12,} {kind}")
     for path in compacted.damaged:
@@ -46,14 +47,19 @@ def _read_again(lake: EventLake, wanted: argparse.Namespace) -> int:
     return strict(wanted, {"lines can't be read": read.get(UNREADABLE, 0)})
 
 
-def _counted(wanted: argparse.Namespace) -> dict[str, int] | None:
+def _counted(lake: EventLake, wanted: argparse.Namespace) -> dict[str, int] | None:
     """What the live system's counters say. Without them, an hour in which nothing has arrived can't be judged."""
     if wanted.assume_quiet:
         return dict.fromkeys(wanted.period.hours(), 0)
     if not wanted.stream:
         return None
+
+    def has_files() -> bool:
+        return bool(arrived_files(lake.root, wanted.period))
+
     try:
-        return records_by_hour(boto3.client("cloudwatch", config=ASKED), wanted.stream, wanted.period, wanted.now)
-    except (BotoCoreError, ClientError) as error:
-        log(f"CloudWatch does not answer: {error}")
+        client = boto3.client("cloudwatch", config=ASKED)
+        return records_by_hour(client, wanted.stream, wanted.period, wanted.now, has_files)
+    except (BotoCoreError, ClientError, NotCounted) as error:
+        log(f"CloudWatch does not say how many records came: {error}")
         return None

@@ -1,14 +1,16 @@
 """What CloudWatch is asked for, and what follows from its answer."""
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import boto3
 import pytest
+from botocore.stub import Stubber
 from moto import mock_aws
 
-from pipeline.compaction.counters import KEPT_MS, records_by_hour
+from pipeline.compaction.counters import KEPT_MS, NotCounted, records_by_hour
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 
 if TYPE_CHECKING:
@@ -39,8 +41,8 @@ def take(client: "CloudWatchClient", minute: int, records: int, stream: str = ST
     )  # fmt: skip
 
 
-def counted(client: "CloudWatchClient", period: Period = PERIOD) -> list[int]:
-    found = records_by_hour(client, STREAM, period, NOW)
+def counted(client: "CloudWatchClient", period: Period = PERIOD, *, has_files: bool = True) -> list[int]:
+    found = records_by_hour(client, STREAM, period, NOW, lambda: has_files)
     return [found[hour] for hour in period.hours()]
 
 
@@ -58,11 +60,46 @@ def test_what_may_lie_in_a_file_of_the_hour_before_is_not_counted(cloudwatch: "C
 
 def test_other_streams_are_not_counted(cloudwatch: "CloudWatchClient") -> None:
     take(cloudwatch, 30, 9, stream="another")
+    assert counted(cloudwatch, has_files=False) == [0, 0, 0]
+
+
+def test_where_files_have_arrived_a_stream_without_any_figure_is_another_one(cloudwatch: "CloudWatchClient") -> None:
+    take(cloudwatch, 30, 9, stream="another")
+    with pytest.raises(NotCounted, match=STREAM):
+        counted(cloudwatch)
+    take(cloudwatch, 2, 1)
     assert counted(cloudwatch) == [0, 0, 0]
 
 
+@pytest.mark.parametrize("status", ["InternalError", "PartialData", "Forbidden"])
+def test_an_answer_that_is_not_complete_counts_nothing(cloudwatch: "CloudWatchClient", status: str) -> None:
+    result = {"Id": "records", "StatusCode": status, "Timestamps": [], "Values": []}
+    with Stubber(cloudwatch) as answers:
+        answers.add_response("get_metric_data", {"MetricDataResults": [result]})
+        with pytest.raises(NotCounted, match=status):
+            counted(cloudwatch)
+
+
+def test_hours_are_those_of_utc_wherever_the_machine_is(
+    cloudwatch: "CloudWatchClient", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In India an hour begins half an hour later."""
+    for minute in (5, 50):
+        take(cloudwatch, minute, 100 + minute)
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        assert counted(cloudwatch) == [150, 0, 0]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_nothing_is_said_of_what_cloudwatch_has_forgotten_or_does_not_know_yet(cloudwatch: "CloudWatchClient") -> None:
-    assert records_by_hour(cloudwatch, STREAM, Period(NOW + HOUR_MS, NOW + DAY_MS), NOW) == {}
-    assert records_by_hour(cloudwatch, STREAM, Period(0, NOW - KEPT_MS), NOW) == {}
-    partly = records_by_hour(cloudwatch, STREAM, Period(NOW - KEPT_MS - DAY_MS, NOW + DAY_MS), NOW)
+    def hours(period: Period) -> dict[str, int]:
+        return records_by_hour(cloudwatch, STREAM, period, NOW, lambda: False)
+
+    assert hours(Period(NOW + HOUR_MS, NOW + DAY_MS)) == {}
+    assert hours(Period(0, NOW - KEPT_MS)) == {}
+    partly = hours(Period(NOW - KEPT_MS - DAY_MS, NOW + DAY_MS))
     assert (min(partly), max(partly)) == (hour_path(NOW - KEPT_MS), hour_path(NOW))

@@ -123,6 +123,14 @@ def test_a_replay_sends_nothing_of_what_may_only_be_missing_here(
     assert "nothing is sent" in capsys.readouterr().err
 
 
+def test_a_count_of_an_hour_never_goes_down(lake: EventLake) -> None:
+    for count in (5_000, 0):
+        compact(lake, PERIOD, START + DAY_MS, {LOST: count})
+    found = read_manifest(lake.root, LOST)
+    assert found
+    assert found.counted == 5_000
+
+
 def test_two_nights_that_failed_are_made_up_for(spark: SparkSession, tmp_path: Path) -> None:
     """Without a period, the daily run judges both days, and the one of them that lacks an hour fails it, and the next."""
     lake = EventLake(spark, str(tmp_path))

@@ -51,7 +51,7 @@ async def test_what_the_rooms_told_the_lake_of_it_is_what_should_have_happened(
 ) -> None:
     await lake.update(system)
     ended, hour = datetime.now(UTC), timedelta(hours=1)
-    await lake.compact(system, "--from", (begun - hour).isoformat(), "--to", (ended + hour).isoformat())
+    await lake.compact("--from", (begun - hour).isoformat(), "--to", (ended + hour).isoformat())
     assert list((lake.root / "observed").rglob("*.parquet"))
     assert not await healthy(lake, begun.isoformat(), ended.isoformat())
 
@@ -70,7 +70,7 @@ async def test_what_is_of_no_use_is_retired_by_a_job_that_may_do_no_more(
     # A day is the least that somebody is idle for, and the lake has to know of each of its hours.
     later = datetime.now(UTC) + timedelta(days=2)
     of_then = ("--now", later.isoformat())
-    await lake.compact(system, "--from", (later - timedelta(days=3)).isoformat(), "--to", later.isoformat(), *of_then)
+    await lake.compact("--from", (later - timedelta(days=3)).isoformat(), "--to", later.isoformat(), *of_then)
     await lake.job("retire", "--idle-days", "1", *of_then, variables={**as_role(emulator, role), **settings})
 
     async with system.api_of(cast.bob) as api:
