@@ -130,15 +130,17 @@ def _commit(root: str, known: Manifest | None, added: Manifest, now: int) -> Non
     counted = max((count for count in (known.counted, added.counted) if count is not None), default=None)
     new = replace(known, counted=counted, raw=(*known.raw, *added.raw), kinds=merged(known.kinds, added.kinds))
     if new.raw or counted is not None:
-        new = replace(new, sealed_at=_sealed_at(known, added, now))
+        new = replace(new, sealed_at=_sealed_at(known, new, now))
     if new != known:
         commit(root, replace(new, commit=new_commit()), known.commit or None)
 
 
-def _sealed_at(known: Manifest, added: Manifest, now: int) -> int | None:
+def _sealed_at(known: Manifest, new: Manifest, now: int) -> int | None:
+    """Anew with each late file, and with a count that shows what was found complete to be a part."""
     if not is_over(known.hour, now):
         return None
-    return now if added.raw or known.sealed_at is None else known.sealed_at
+    recounted = new.counted != known.counted and new.arrived < (new.counted or 0)
+    return now if new.raw != known.raw or recounted or known.sealed_at is None else known.sealed_at
 
 
 def rows_of(lines: DataFrame, kind: str) -> DataFrame:

@@ -6,7 +6,8 @@ A day that was judged has changed if something arrived afterwards that may chang
                            ├─▶ a receipt that the day's differences name ────────────────────────┼─▶ judged again
                            └─▶ rules, subscriptions or limits of then ───────────────────────────┘
 
-No other line changes what was found: a push that was delivered stays so, and an envelope that nobody wanted unwanted.
+No other line changes what was found: a push that was delivered stays so, and an envelope that nobody wanted unwanted. So
+has a day of which an hour has been counted since, and lacks lines.
 """
 
 from collections import ChainMap, defaultdict
@@ -141,6 +142,8 @@ def _changed(lake: EventLake, verdicts: Mapping[Period, Manifest], now: int) -> 
         _terms(lines, days),
     ]
     found = {row[_DAY] for row in reduce(DataFrame.unionByName, parts).distinct().collect()}
+    short = [hour.hour for hour in unseen if hour.arrived < (hour.counted or 0)]
+    found |= {day.start for day in days if any(map(arrivals(day, day.end + HOUR_MS).has_hour, short))}
     for day in days:
         if day.start not in found:
             hours = {hour.hour: hour.sealed_at for hour in arrived}

@@ -17,14 +17,15 @@ from pipeline.columns import EventKind
 from pipeline.compaction.compact import compact
 from pipeline.lake.commits import LakeView, manifest_path, read_manifest, update
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.snapshots import CLAIMS, snapshot_days
+from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
-from pipeline.reconciliation.due_days import is_judged
+from pipeline.reconciliation.due_days import changed_days, is_judged
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.report.report_files import page_path
 from pipeline.terms import DEFAULT
 from tests.pipeline.conftest import copied
 from tests.pipeline.small_lake import SmallLake, Way, ruled, subscribed
+from tests.pipeline.test_daily import judged
 from tests.pipeline.test_lake import lines_of
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
@@ -129,6 +130,21 @@ def test_a_count_of_an_hour_never_goes_down(lake: EventLake) -> None:
     found = read_manifest(lake.root, LOST)
     assert found
     assert found.counted == 5_000
+
+
+def test_a_count_that_comes_a_night_later_has_the_day_judged_again(spark: SparkSession, tmp_path: Path) -> None:
+    lake = EventLake(spark, str(tmp_path))
+    arrive(lake.root, range(26))
+    day, now = Period(START, START + DAY_MS), START + 2 * DAY_MS + 2 * HOUR_MS
+    compact(lake, Period(START, now), now - DAY_MS)
+    hours = {found.hour: found.sealed_at for found in lake.view.manifests(Period(START, now))}
+    judged(lake, day, hours, now - DAY_MS)
+    later = day_of(day.end)
+    compact(lake, Period(START, now), now, {hour_path(START + 5 * HOUR_MS): 1})
+    assert changed_days(lake, later, now) == []
+    compact(lake, Period(START, now), now, {hour_path(START + 5 * HOUR_MS): 5_000})
+    assert is_judged(lake.view, day) is False
+    assert changed_days(lake, later, now) == [day]
 
 
 def test_two_nights_that_failed_are_made_up_for(spark: SparkSession, tmp_path: Path) -> None:
