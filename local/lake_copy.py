@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from local.emulator import ROOT
@@ -28,6 +29,14 @@ _SHORT_LIVED = (
 )
 """Java, and Spark in it, for programs that end before optimising them would pay."""
 
+_WITH_CLOCK = """
+from pipeline import __main__, arguments
+clock = arguments.clock
+arguments.clock = lambda: clock() + {ahead}
+raise SystemExit(__main__.main())
+"""
+"""The command line, on another day."""
+
 type Counts = dict[str, int]
 
 
@@ -35,17 +44,23 @@ type Counts = dict[str, int]
 class LakeCopy:
     root: Path
 
-    async def job(self, name: str, *words: str, variables: Mapping[str, str] | None = None) -> Counts:
-        """Run one job and return what it printed as JSON, without the period."""
-        command = [str(PIPELINE), name, "--lake", str(self.root), *words]
+    async def job(
+        self, name: str, *words: str, variables: Mapping[str, str] | None = None, later: timedelta = timedelta(0)
+    ) -> Counts:
+        """Run one job, with its clock so much `later`, and return what it printed as JSON, without the period."""
+        python, program = (
+            str(PIPELINE.with_name("python")),
+            _WITH_CLOCK.format(ahead=later // timedelta(milliseconds=1)),
+        )
+        command = [*([python, "-c", program] if later else [str(PIPELINE)]), name, "--lake", str(self.root), *words]
         environment = {**os.environ, "JDK_JAVA_OPTIONS": " ".join(_SHORT_LIVED), **(variables or {})}
         run = await asyncio.to_thread(subprocess.run, command, check=True, env=environment, stdout=subprocess.PIPE)
         printed = json.loads(run.stdout) if run.stdout else {}
         return {name: count for name, count in printed.items() if name not in {"from", "to"}}
 
-    async def compact(self, *period: str) -> None:
+    async def compact(self, *period: str, later: timedelta = timedelta(0)) -> None:
         """The emulator counts no records: nothing came in the hour before the stack was made."""
-        await self.job("compact", *period, "--assume-quiet")
+        await self.job("compact", *period, "--assume-quiet", later=later)
 
     async def update(self, system: System) -> None:
         """Copy what the live system has written, once it is idle."""

@@ -16,6 +16,13 @@ type Parser = argparse.ArgumentParser
 
 AGAIN, DROP = "again", "drop"
 """What `compact` is to do with lines that could not be read."""
+CLOCKS_DIFFER_MS = 60_000
+"""So far ahead may be the clock of whoever says what time it is."""
+
+
+def clock() -> int:
+    """UNIX milliseconds."""
+    return int(datetime.now(UTC).timestamp() * 1000)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -34,6 +41,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         for add in (_everywhere, *adders):
             add(job)
     wanted = parser.parse_args(arguments)
+    if wanted.now > clock() + CLOCKS_DIFFER_MS:
+        parser.error("--now must not be in the future: hours would be sealed, and files removed, too early")
     today = wanted.now - wanted.now % DAY_MS
     wanted.why = []
     wanted.asked = wanted.start is not None
@@ -45,14 +54,13 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def _everywhere(job: Parser) -> None:
-    now = int(datetime.now(UTC).timestamp() * 1000)
     job.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
     job.add_argument(
         "--from", dest="start", type=instant, help="UTC, such as 2026-11-20T16:00; default: yesterday's start"
     )
     job.add_argument("--to", dest="end", type=instant, help="up to, without; default: yesterday's end")
     job.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
-    job.add_argument("--now", type=instant, default=now, help="what arrived later is left aside; default: now")
+    job.add_argument("--now", type=instant, default=clock(), help="what arrived later is left aside; default: now")
 
 
 def _strict(job: Parser) -> None:

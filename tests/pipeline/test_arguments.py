@@ -1,7 +1,7 @@
 """What the command line takes and what it refuses, of the jobs with Spark and of those without."""
 
 import argparse
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -28,8 +28,8 @@ def parsed(*words: str) -> argparse.Namespace:
 @pytest.mark.parametrize("job", cli.JOBS)
 def test_each_job_is_of_yesterday_unless_it_is_asked_otherwise(job: str) -> None:
     """Which may have been in another month, and in a year that had a 29th of February."""
-    wanted = parsed(job, "--now", "2028-03-01T12:00")
-    assert str(wanted.period) == "2028-02-29 00:00:00 to 2028-03-01 00:00:00"
+    wanted = parsed(job, "--now", "2024-03-01T12:00")
+    assert str(wanted.period) == "2024-02-29 00:00:00 to 2024-03-01 00:00:00"
     assert (wanted.job, wanted.asked) == (job, False)
 
 
@@ -45,6 +45,17 @@ def test_a_period_is_in_utc_unless_it_says_otherwise() -> None:
     wanted = parsed("reconcile", "--from", "2026-03-01", "--to", "2026-03-01T02:00+01:00")
     assert wanted.period == Period(TODAY, TODAY + 3_600_000)
     assert wanted.asked
+
+
+@pytest.mark.parametrize("job", cli.JOBS)
+def test_no_job_takes_what_is_yet_to_come_for_the_present(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would remove a file that another writer is about to commit, and seal an hour that is under way."""
+    soon = datetime.now(UTC) + timedelta(seconds=30)
+    assert parsed(job, "--now", soon.isoformat()).now > arguments.clock()
+    with pytest.raises(SystemExit) as ended:
+        parsed(job, "--now", (soon + timedelta(minutes=5)).isoformat())
+    assert ended.value.code == 2
+    assert "--now must not be in the future" in capsys.readouterr().err
 
 
 def test_a_period_that_has_only_a_beginning_goes_up_to_today() -> None:

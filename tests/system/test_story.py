@@ -68,10 +68,11 @@ async def test_what_is_of_no_use_is_retired_by_a_job_that_may_do_no_more(
     }
 
     # A day is the least that somebody is idle for, and the lake has to know of each of its hours.
-    later = datetime.now(UTC) + timedelta(days=2)
-    of_then = ("--now", later.isoformat())
-    await lake.compact("--from", (later - timedelta(days=3)).isoformat(), "--to", later.isoformat(), *of_then)
-    await lake.job("retire", "--idle-days", "1", *of_then, variables={**as_role(emulator, role), **settings})
+    later = timedelta(days=2)
+    then = datetime.now(UTC) + later
+    period = ("--from", (then - timedelta(days=3)).isoformat(), "--to", then.isoformat())
+    await lake.compact(*period, later=later)
+    await lake.job("retire", "--idle-days", "1", variables={**as_role(emulator, role), **settings}, later=later)
 
     async with system.api_of(cast.bob) as api:
         assert not await api.list_subscriptions()
