@@ -2,19 +2,20 @@
 
 A day that was judged has changed if something arrived afterwards that may change what was found of it:
 
-    lines not yet seen ────┬─▶ an envelope of such a day, what was queued of it, or tried first ─┐
-                           ├─▶ a receipt that the day's differences name ────────────────────────┼─▶ judged again
-                           └─▶ rules, subscriptions or limits of then ───────────────────────────┘
+    lines not yet seen ────┬─▶ an envelope of such a day, what was decided of it, or tried first ─┐
+                           ├─▶ a receipt that the day's differences name ─────────────────────────┼─▶ judged again
+                           ├─▶ a claim on an envelope of the day's claims or differences ─────────┤
+                           └─▶ rules, subscriptions or limits of then ────────────────────────────┘
 
-No other line changes what was found: a push that was delivered stays so, and an envelope that nobody wanted unwanted. So
-has a day of which an hour has been counted since, and lacks lines.
+No other line changes what was found: a push that was delivered stays so. A day of which an hour has been counted since,
+and lacks lines, has changed as well.
 """
 
 from collections import ChainMap, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -28,8 +29,10 @@ from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.files import folders
 from pipeline.lake.raw import RAW, arrival_hour
 from pipeline.lake.schemas import SCHEMAS
-from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_days
+from pipeline.lake.snapshot_rows import read_days
+from pipeline.lake.snapshots import CLAIMS, IN_FORCE, day_of, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, arrivals, hour_start
+from pipeline.reconciliation.claims import CLAIM
 from pipeline.report.report_files import is_written, report_name
 from pipeline.spark.frames import broadcast_if_few
 
@@ -121,10 +124,11 @@ def changed_days(lake: EventLake, yesterday: Period, now: int) -> list[Period]:
             unwritten.append(day)
         elif verdict and verdict.sealed_at is not None:
             judged[verdict.sealed_at][day] = verdict
-    return [*unwritten, *(day for verdicts in judged.values() for day in _changed(lake, verdicts, now))]
+    changed = (day for verdicts in judged.values() for day in _changed(lake, verdicts, yesterday, now))
+    return [*unwritten, *changed]
 
 
-def _changed(lake: EventLake, verdicts: Mapping[Period, Manifest], now: int) -> list[Period]:
+def _changed(lake: EventLake, verdicts: Mapping[Period, Manifest], yesterday: Period, now: int) -> list[Period]:
     """Of days that were judged at the same moment, and so by the same hours as far as these concern them.
 
     Of hours before those that concern a day, one is noted in vain. When it was judged its page says, as before.
@@ -136,9 +140,10 @@ def _changed(lake: EventLake, verdicts: Mapping[Period, Manifest], now: int) -> 
     lines = partial(_lines_of, lake, unseen)
     parts = [
         _observed(lines),
-        _queued(lines),
+        _decided(lines),
         _first_tried(lines),
         _of_differences(lines, lake, days),
+        _claimed(lines, lake, days, yesterday),
         _terms(lines, days),
     ]
     found = {row[_DAY] for row in reduce(DataFrame.unionByName, parts).distinct().collect()}
@@ -160,10 +165,30 @@ def _observed(lines: Lines) -> DataFrame:
     return lines(EventKind.OBSERVED).select(_day_of(F.col("observed_at")))
 
 
-def _queued(lines: Lines) -> DataFrame:
-    """What nobody wanted, or was never tried: that its envelope was there says nothing of it."""
-    queued = lines(EventKind.NOTIFICATION).where(F.col("decision") == NotificationDecision.QUEUED)
-    return queued.select(_day_of(F.coalesce("judged_at", "at")))
+def _decided(lines: Lines) -> DataFrame:
+    """What was decided rightly, or of what else is there, only its envelope and the rules say."""
+    envelopes = lines(EventKind.ENVELOPE).select(_day_of(F.col("observed_at")))
+    return envelopes.unionByName(lines(EventKind.NOTIFICATION).select(_day_of(_judged_at())))
+
+
+def _claimed(lines: Lines, lake: EventLake, days: Sequence[Period], yesterday: Period) -> DataFrame:
+    """What was queued before yesterday and was not known is a claim that other days were judged without."""
+    queued = F.col("decision") == NotificationDecision.QUEUED
+    late = (
+        lines(EventKind.NOTIFICATION).where(queued & (_judged_at() < yesterday.start)).select("envelope_id").distinct()
+    )
+    if late.isEmpty():
+        return late.select(F.lit(None).cast("long").alias(_DAY))
+    claims = ((day, read_days(lake, CLAIMS, CLAIM, [day])) for day in days)
+    found = ((day, lake.differences(day)) for day in days)
+    known = [
+        rows.select("envelope_id", F.lit(day.start).alias(_DAY))
+        for day, rows in chain(claims, found)
+        if rows is not None
+    ]
+    return (
+        reduce(DataFrame.unionByName, known).join(broadcast_if_few(late), on="envelope_id", how="leftsemi").select(_DAY)
+    )
 
 
 def _first_tried(lines: Lines) -> DataFrame:
@@ -187,6 +212,10 @@ def _terms(lines: Lines, days: Sequence[Period]) -> DataFrame:
     changed = reduce(DataFrame.unionByName, (lines(kind).select("at") for kind in kinds))
     starts = F.array(*(F.lit(day.start) for day in days))
     return changed.select(F.explode(F.filter(starts, lambda start: F.col("at") < start + DAY_MS)).alias(_DAY))
+
+
+def _judged_at() -> Column:
+    return F.coalesce("judged_at", "at")
 
 
 def _day_of(instant: Column) -> Column:

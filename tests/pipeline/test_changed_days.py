@@ -1,0 +1,59 @@
+"""Which days that were judged a line is about that comes late."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+from pyspark.sql import SparkSession
+
+from clarion.decisions import EnvelopeDecision, NotificationDecision
+from clarion.events import Event
+from pipeline.lake.event_lake import EventLake, differences_name
+from pipeline.lake.schemas import DIFFERENCE
+from pipeline.lake.snapshots import day_of
+from pipeline.period import DAY_MS, HOUR_MS
+from pipeline.reconciliation.claims import CLAIM, write_claims
+from pipeline.reconciliation.due_days import changed_days
+from tests.pipeline.small_lake import PHONE, SmallLake, Way
+from tests.pipeline.test_daily import judged
+
+START = 1_790_000_000_000 // DAY_MS * DAY_MS
+DAYS = [day_of(START + number * DAY_MS) for number in range(4)]
+JUDGED_AT, ARRIVED = DAYS[-1].end + 2 * HOUR_MS, DAYS[-1].end + DAY_MS
+YESTERDAY, NOW = day_of(ARRIVED), ARRIVED + DAY_MS
+LATE: dict[str, Callable[[Way], Event]] = {
+    "unmatched": lambda way: way.envelope(EnvelopeDecision.UNMATCHED),
+    "rate_limited": lambda way: way.notification(NotificationDecision.RATE_LIMITED),
+    "queued": lambda way: way.notification(),
+}
+
+
+@pytest.fixture
+def lake(lake: EventLake) -> EventLake:
+    for day in DAYS:
+        judged(lake, day, {}, JUDGED_AT)
+    return lake
+
+
+@pytest.mark.parametrize("decision", LATE)
+def test_a_day_is_judged_again_by_a_decision_of_which_nothing_else_is_there(lake: EventLake, decision: str) -> None:
+    SmallLake(lake.root).commit(LATE[decision](Way(START + HOUR_MS)), at=ARRIVED)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW) == [DAYS[0]]
+
+
+def test_other_days_are_judged_again_whose_claims_or_differences_are_of_an_envelope_that_was_queued(
+    lake: EventLake, spark: SparkSession
+) -> None:
+    """The second day queued it again, and the third lost it; the last one has nothing to do with it."""
+    way, again = Way(START + HOUR_MS, 1), Way(DAYS[1].start, 2)
+    claim = (way.envelope_id, str(PHONE), str(again.receipt), "queued", again.at, NOW)
+    write_claims(lake, DAYS[1], spark.createDataFrame([claim], CLAIM), JUDGED_AT)
+    found = dict.fromkeys(DIFFERENCE.names) | {
+        "difference": "missing", "receipt": str(UUID(int=9)), "envelope_id": way.envelope_id
+    }  # fmt: skip
+    rows = spark.createDataFrame([tuple(found.values())], DIFFERENCE)
+    lake.write_named(differences_name(DAYS[2]), rows, JUDGED_AT)
+    SmallLake(lake.root).commit(way.notification(), at=ARRIVED)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW) == DAYS[:3]
