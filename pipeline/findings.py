@@ -18,5 +18,7 @@ REPAIRABLE = (Difference.MISSING, Difference.WRONGLY_DROPPED)
 """What `replay` sends again; what was late or unexpected has been pushed already."""
 UNJUDGED = "unjudged"
 """Counted beside the differences: nobody can say whether it was wanted, since its rule is known by a digest alone."""
+UNREAD = "unread"
+"""Counted beside the differences: envelopes too large for a message, of which nobody said where they lie."""
 INCOMPLETE = "incomplete"
 """Counted beside the differences: hours that the lake has not all of, so that nobody can say what was lost in them."""

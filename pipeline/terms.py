@@ -8,13 +8,18 @@ import pyarrow as pa
 
 from pipeline.period import HOUR_MS
 
-TERMS, SECRET = "terms", "secret"
-JUDGED = (TERMS, SECRET)
-"""Tables in the commit of the differences. Of the notifications in `SECRET`, a secret condition says what was right."""
+TERMS, SECRET, LARGE = "terms", "secret", "large"
+JUDGED = (TERMS, SECRET, LARGE)
+"""Tables in the commit of the differences.
+
+Of the notifications in `SECRET`, a secret condition says what was right; the envelopes in `LARGE` were not read, since
+nobody said where those lie that are too large for a message.
+"""
 _TERMS = pa.schema([
     ("grace", pa.int64()), ("late", pa.int64()), ("lookback", pa.int64()), ("oversize", pa.string()),
 ])  # fmt: skip
 _SECRET = pa.schema([("network", pa.string()), ("notifications", pa.int64())])
+_LARGE = pa.schema([("network", pa.string()), ("envelopes", pa.int64())])
 _OPTIONS = {
     "grace": ("--grace-seconds", 1_000),
     "late": ("--late-seconds", 1_000),
@@ -46,12 +51,16 @@ class Terms:
 DEFAULT = Terms()
 
 
-def tables_of(terms: Terms, oversize: str | None, secret: Mapping[str, int]) -> dict[str, pa.Table]:
-    """`secret` counts the notifications by network; `oversize` is where large envelopes were read, if they were."""
+def tables_of(
+    terms: Terms, oversize: str | None, secret: Mapping[str, int], large: Mapping[str, int]
+) -> dict[str, pa.Table]:
+    """`secret` and `large` count by network; `oversize` is where large envelopes were read, if they were."""
     counts = [{"network": network, "notifications": count} for network, count in secret.items()]
+    unread = [{"network": network, "envelopes": count} for network, count in large.items()]
     return {
         TERMS: pa.Table.from_pylist([{**asdict(terms), "oversize": oversize}], _TERMS),
         SECRET: pa.Table.from_pylist(counts, _SECRET),
+        LARGE: pa.Table.from_pylist(unread, _LARGE),
     }
 
 

@@ -3,16 +3,24 @@
 import argparse
 import json
 from collections import Counter
+from collections.abc import Mapping
 
-from pipeline.findings import INCOMPLETE, UNJUDGED, Difference
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from pipeline.columns import EventKind
+from pipeline.findings import INCOMPLETE, UNJUDGED, UNREAD, Difference
 from pipeline.jobs.shared import log, name_incomplete, reconciled, strict, terms_of
+from pipeline.lake.commits import read_manifest
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import DIFFERENCE
+from pipeline.lake.small_tables import read_tables
 from pipeline.period import Period, arrivals, instant_text
 from pipeline.reconciliation.claims import write_claims
 from pipeline.reconciliation.reconcile import Findings, size_of
+from pipeline.reconciliation.verify import unread
 from pipeline.spark.session import fitted
-from pipeline.terms import tables_of
+from pipeline.terms import LARGE, tables_of
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
@@ -23,24 +31,52 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
 def _run(lake: EventLake, wanted: argparse.Namespace) -> int:
     incomplete = name_incomplete(lake, wanted)
     findings = reconciled(lake, wanted)
-    secret = Counter({row["network"]: row["count"] for row in findings.unjudged.groupBy("network").count().collect()})
-    _commit(lake, wanted, findings, secret)
+    secret, large = _by_network(findings.unjudged), _unread(lake, wanted)
+    _commit(lake, wanted, findings, tables_of(terms_of(wanted), wanted.oversize, secret, large))
     counts = _counts(lake, wanted.period)
     # The frames that all these came from: none is needed any more.
     lake.spark.catalog.clearCache()
     log(f"{secret.total():>12,} {UNJUDGED}: their conditions are secret")
     log(f"written to {lake.path(differences_name(wanted.period))}")
+    if large:
+        log(
+            f"{large.total():>12,} {UNREAD}: they are too large for a message, and --oversize doesn't say where they lie"
+        )
     if incomplete:
         log("all of this is provisional: the lake has not all of the period")
-    _print(wanted.period, counts | {UNJUDGED: secret.total(), INCOMPLETE: len(incomplete)})
-    return strict(wanted, {"differences": sum(counts.values()), "hours can't be judged": incomplete})
+    others = {UNJUDGED: secret.total(), UNREAD: large.total(), INCOMPLETE: len(incomplete)}
+    _print(wanted.period, counts | others)
+    return strict(
+        wanted,
+        {
+            "differences": sum(counts.values()),
+            "large envelopes were not read": large.total(),
+            "hours can't be judged": incomplete,
+        },
+    )
 
 
-def _commit(lake: EventLake, wanted: argparse.Namespace, findings: Findings, secret: Counter[str]) -> None:
+def unread_then(lake: EventLake, period: Period) -> int:
+    """How many large envelopes the last reconciliation of a period has not read."""
+    found = read_manifest(lake.root, differences_name(period))
+    tables = read_tables(lake.root, found, (LARGE,)) if found else {}
+    return sum(row["envelopes"] for table in tables.values() for row in table.to_pylist())
+
+
+def _unread(lake: EventLake, wanted: argparse.Namespace) -> Counter[str]:
+    if lake.oversize:
+        return Counter()
+    return _by_network(unread(lake.read(EventKind.OBSERVED, arrivals(wanted.period, wanted.now)), wanted.period))
+
+
+def _by_network(rows: DataFrame) -> Counter[str]:
+    return Counter({row["network"]: row["count"] for row in rows.groupBy("network").count().collect()})
+
+
+def _commit(lake: EventLake, wanted: argparse.Namespace, findings: Findings, beside: Mapping[str, pa.Table]) -> None:
     """Once it has its differences a day counts as judged: they come last."""
     write_claims(lake, wanted.period, findings.claims, wanted.now)
     arrived = lake.view.manifests(arrivals(wanted.period, wanted.now))
-    beside = tables_of(terms_of(wanted), wanted.oversize, secret)
     seen = {found.hour: found.sealed_at for found in arrived}
     lake.write_named(differences_name(wanted.period), findings.differences, wanted.now, beside, seen)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyarrow import dataset, fs
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
 from clarion.decisions import EnvelopeDecision
@@ -79,6 +80,12 @@ def verified(files: DataFrame, observed: Period, oversize: str | None = None) ->
     its turn comes; without it they are left out.
     """
     return files.mapInArrow(partial(_verify_files, observed=observed, oversize=oversize), VERIFIED)
+
+
+def unread(observed: DataFrame, period: Period) -> DataFrame:
+    """`receipt, network` of what was observed in a period and is `verified` only by its `oversize`."""
+    large = observed.where(period.has(F.col("observed_at")) & F.col("location").isNotNull())
+    return large.select("receipt", "network").distinct()
 
 
 def facts(names: Sequence[str], raws: Sequence[bytes | None]) -> Facts:

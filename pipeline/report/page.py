@@ -19,6 +19,7 @@ BADGES = {
     DayVerdict.WRONG: "Something went wrong",
     DayVerdict.NOT_COMPARED: "Not compared",
     DayVerdict.INCOMPLETE: "Not all is known",
+    DayVerdict.UNREAD: "Not all is known",
     DayVerdict.PROVISIONAL: "Provisional",
     DayVerdict.EMPTY: "Empty",
     DayVerdict.HEALTHY: "Healthy",

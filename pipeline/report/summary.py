@@ -8,6 +8,7 @@ from math import floor
 from typing import Any
 
 from pipeline.findings import REPAIRABLE, Difference
+from pipeline.terms import LARGE, SECRET
 
 type Row = Mapping[str, Any]
 type Tables = Mapping[str, Sequence[Row]]
@@ -39,16 +40,26 @@ class DayVerdict(StrEnum):
     WRONG = "wrong"
     NOT_COMPARED = "not compared"
     INCOMPLETE = "incomplete"
+    UNREAD = "unread"
     PROVISIONAL = "provisional"
     EMPTY = "empty"
     HEALTHY = "healthy"
 
 
+_HEADLINES = {
+    DayVerdict.NOT_COMPARED: "Not reconciled: nobody knows what is missing",
+    DayVerdict.INCOMPLETE: "{incomplete} of {hours} hours can't be judged",
+    DayVerdict.UNREAD: "{unread:,} large envelopes were not read",
+    DayVerdict.PROVISIONAL: "Nothing went wrong so far",
+    DayVerdict.EMPTY: "Nothing came in, and nothing was missed",
+    DayVerdict.HEALTHY: "All went as it should",
+}
 _SEALED = "Each of the {hours} hours of arrival is sealed, and "
 _GROUNDS = {
     DayVerdict.WRONG: f"{_SEALED}reconcile found no other difference.",
     DayVerdict.NOT_COMPARED: "Run reconcile, or daily, for this period first.",
     DayVerdict.INCOMPLETE: "No difference was found in what is there. What is missing from the lake can't be compared.",
+    DayVerdict.UNREAD: "No difference was found in the others. Reconcile again with --oversize: it says where these lie.",
     DayVerdict.PROVISIONAL: "Provisional: {open} of {hours} hours are not over yet.",
     DayVerdict.EMPTY: f"{_SEALED}no envelope was decided in any.",
     DayVerdict.HEALTHY: f"{_SEALED}reconcile found no difference.",
@@ -61,7 +72,8 @@ class Summary:
     """`wrong` counts the differences of each kind, the most frequent first; None if nobody has compared.
 
     `incomplete` are those of the `hours` of which the lake doesn't have everything, `open` those that were judged though
-    more may arrive. Of `secret` notifications, by network, a secret condition alone says what was right.
+    more may arrive. Of `secret` notifications, by network, a secret condition alone says what was right; `large` envelopes
+    were not read.
     """
 
     reached: Mapping[str, int]
@@ -71,6 +83,7 @@ class Summary:
     incomplete: int
     open: int
     secret: Mapping[str, int]
+    large: Mapping[str, int]
 
     @property
     def verdict(self) -> DayVerdict:
@@ -80,26 +93,19 @@ class Summary:
             return DayVerdict.INCOMPLETE
         if self.wrong:
             return DayVerdict.WRONG
+        if self.large:
+            return DayVerdict.UNREAD
         if self.open:
             return DayVerdict.PROVISIONAL
         return DayVerdict.HEALTHY if self.envelopes or self.reached["asked"] else DayVerdict.EMPTY
 
     @property
     def headline(self) -> str:
-        match self.verdict:
-            case DayVerdict.WRONG:
-                kind, count = next(iter((self.wrong or {}).items()))
-                return f"{notifications(count)} {WRONG[kind]}"
-            case DayVerdict.NOT_COMPARED:
-                return "Not reconciled: nobody knows what is missing"
-            case DayVerdict.INCOMPLETE:
-                return f"{self.incomplete} of {self.hours} hours can't be judged"
-            case DayVerdict.PROVISIONAL:
-                return "Nothing went wrong so far"
-            case DayVerdict.EMPTY:
-                return "Nothing came in, and nothing was missed"
-            case DayVerdict.HEALTHY:
-                return "All went as it should"
+        if self.verdict is DayVerdict.WRONG:
+            kind, count = next(iter((self.wrong or {}).items()))
+            return f"{notifications(count)} {WRONG[kind]}"
+        words = _HEADLINES[self.verdict]
+        return words.format(incomplete=self.incomplete, hours=self.hours, unread=sum(self.large.values()))
 
     @property
     def beside(self) -> str:
@@ -132,8 +138,11 @@ class Summary:
     @property
     def not_judged(self) -> str:
         """What nobody can judge; empty if that is nothing."""
-        counts = ", ".join(f"{count:,} of {network}" for network, count in self.secret.items())
-        return f"Not judged, since a secret condition alone says what was right: {counts}." if counts else ""
+        reasons = {
+            "a secret condition alone says what was right": self.secret,
+            "they are too large for a message and were not read": self.large,
+        }
+        return " ".join(f"Not judged, since {why}: {_named(counts)}." for why, counts in reasons.items() if counts)
 
 
 def summarise(tables: Tables) -> Summary:
@@ -145,8 +154,13 @@ def summarise(tables: Tables) -> Summary:
         hours=len(hours),
         incomplete=sum(row["problem"] is not None for row in hours),
         open=sum(row["problem"] is None and row["sealed_at"] is None for row in hours),
-        secret={row["network"]: row["notifications"] for row in tables.get("secret", ())},
+        secret={row["network"]: row["notifications"] for row in tables.get(SECRET, ())},
+        large={row["network"]: row["envelopes"] for row in tables.get(LARGE, ())},
     )
+
+
+def _named(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} of {network}" for network, count in counts.items())
 
 
 def notifications(count: int, adjective: str = "") -> str:

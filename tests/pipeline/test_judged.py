@@ -71,7 +71,7 @@ def test_the_command_to_explain_has_the_terms_that_explain_knows() -> None:
 
 @given(TERMS, st.none() | st.just("s3://clarion-large"))
 def test_terms_come_out_of_their_table_as_they_went_in(terms: Terms, oversize: str | None) -> None:
-    assert judged_by(rows(tables_of(terms, oversize, {}))) == (terms, oversize)
+    assert judged_by(rows(tables_of(terms, oversize, {}, {}))) == (terms, oversize)
 
 
 def test_without_a_reconciliation_the_terms_are_those_by_default() -> None:
@@ -79,7 +79,7 @@ def test_without_a_reconciliation_the_terms_are_those_by_default() -> None:
 
 
 def test_what_a_secret_decides_is_counted_by_network_beside_what_was_delivered() -> None:
-    secret = rows(tables_of(Terms(), None, {"xmtp": 1_204, "statements": 3}))
+    secret = rows(tables_of(Terms(), None, {"xmtp": 1_204, "statements": 3}, {}))
     text = text_of(page(reports.healthy() | secret, ABOUT))
     assert (
         "9,360 of 9,504 wanted notifications delivered: 98.4%. "
@@ -87,9 +87,18 @@ def test_what_a_secret_decides_is_counted_by_network_beside_what_was_delivered()
     ) in text
 
 
+def test_a_day_is_not_healthy_of_which_large_envelopes_were_not_read() -> None:
+    large = rows(tables_of(Terms(), None, {}, {"statements": 2}))
+    for day in (reports.healthy(), reports.empty()):
+        text = text_of(page(day | large, ABOUT))
+        assert "2 large envelopes were not read" in text
+        assert "Not all is known" in text
+        assert "Not judged, since they are too large for a message and were not read: 2 of statements." in text
+
+
 @pytest.mark.parametrize("day", reports.DAYS)
 def test_where_nothing_is_left_unjudged_the_page_says_nothing_of_it(day: str) -> None:
-    tables = reports.DAYS[day]() | rows(tables_of(Terms(), None, {}))
+    tables = reports.DAYS[day]() | rows(tables_of(Terms(), None, {}, {}))
     assert summarise(tables).not_judged == ""
     assert "Not judged" not in text_of(page(tables, ABOUT))
 

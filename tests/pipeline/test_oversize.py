@@ -15,13 +15,17 @@ from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.rules import key_of
 from clarion.networks.statements.signature import sign
 from clarion.storage import OVERSIZE_PREFIX
+from pipeline import arguments
+from pipeline.cli import JOBS
 from pipeline.columns import EventKind
+from pipeline.jobs import reconcile as reconcile_job
 from pipeline.lake.event_lake import EventLake
-from pipeline.period import HOUR_MS, Period
+from pipeline.period import HOUR_MS, Period, instant_text
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.reconciliation.verify import fetched
 from pipeline.repair import replay
 from pipeline.terms import Terms
+from tests.pipeline.conftest import copied
 from tests.pipeline.small_lake import write_rows
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
@@ -102,6 +106,16 @@ def test_a_large_envelope_is_replayed_by_its_location(lake: EventLake, found: Da
 
 def test_without_their_bucket_large_envelopes_are_not_judged(lake: EventLake) -> None:
     assert reconcile(EventLake(lake.spark, lake.root), PERIOD, NOW, Terms()).differences.count() == 0
+
+
+def test_a_strict_run_without_their_bucket_names_large_envelopes(lake: EventLake, tmp_path: Path) -> None:
+    alone = copied(lake, tmp_path)
+    period = ["--from", instant_text(PERIOD.start), "--to", instant_text(PERIOD.end), "--now", instant_text(NOW)]
+    wanted = arguments.parse(["reconcile", "--strict", "--lake", alone.root, *period])
+    assert JOBS["reconcile"](alone, wanted) == 1
+    [why] = wanted.why
+    assert "3 large envelopes were not read" in why
+    assert reconcile_job.unread_then(alone, PERIOD) == 3
 
 
 def test_objects_are_read_one_at_a_time_and_only_where_there_is_no_envelope(tmp_path: Path) -> None:
