@@ -4,7 +4,7 @@
 them, and nobody touched them; those of networks that end them by themselves are never idle here.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import batched, groupby
 from operator import itemgetter
@@ -56,7 +56,7 @@ class RetireAfter:
 
 
 def useless(lake: EventLake, now: int, after: RetireAfter) -> DataFrame:
-    """`subscription_id, client_id, status, why, since`: what to retire, and since when it has been of no use."""
+    """What to retire, in the columns of its kind, with `why`, and `since` when it has been of no use."""
     states = known(lake, EventKind.SUBSCRIPTION, now, now)
     latest = latest_subscriptions(states).where(F.col("status") != REMOVED).drop("ruled_at")
     changes = known(lake, EventKind.RULES, now, now).select("subscription_id", F.col("at").alias("ruled_at"))
@@ -72,7 +72,7 @@ def useless(lake: EventLake, now: int, after: RetireAfter) -> DataFrame:
     idle = ~ended & ~ends_idle & (used <= idle_since) & F.lit(after.idle is not None)
     why = F.when(dead, F.lit("dead")).when(idle, F.lit("idle"))
     since = F.when(dead, F.col("at")).otherwise(used)
-    judged = whole.select("subscription_id", "client_id", "status", why.alias("why"), since.alias("since"))
+    judged = whole.select(*latest.columns, why.alias("why"), since.alias("since"))
     return judged.where(F.col("why").isNotNull())
 
 
@@ -88,29 +88,41 @@ def retire(
 ) -> int:
     """Remove them, client by client; what has changed since the lake knew of it stays.
 
+    Of one whose row is gone the lake knows no removal: whoever removed it was killed before it had emitted that, or
+    DynamoDB has, since it was dead. So it is emitted now.
+
     Returns how many were removed; `report` is called with that as it grows. Raises `RetireStopped` before more events
     are lost than those of one batch.
     """
     removed = 0
-    rows = retired.select("client_id", "subscription_id", "status", "since").orderBy("client_id").toLocalIterator()
+    rows = retired.orderBy("client_id").toLocalIterator()
     for client_id, of_client in groupby(rows, key=itemgetter("client_id")):
         for some in batched(of_client, TRANSACTION_SUBSCRIPTIONS, strict=False):
-            gone = _remove_unchanged(connection, some, bytes(client_id))
-            removed += len(gone)
-            for row in gone:
+            known = {row["subscription_id"]: row for row in some}
+            there = list(Subscription.batch_get(list(known), consistent_read=True))
+            rows_removed = _remove_unchanged(connection, there, known, bytes(client_id))
+            removed += len(rows_removed)
+            gone = [_as_listed(known[name]) for name in sorted({*known} - {row.subscription_id for row in there})]
+            for row in (*rows_removed, *gone):
                 events.add(SubscriptionChanged.of_removed(row, now, "retired"))
             lost = events.flush()
-            for row in gone:
+            for row in (*rows_removed, *gone):
                 erase(connection, row.subscription_id)
             if lost:
-                raise RetireStopped([row.subscription_id for row in gone])
+                raise RetireStopped([row.subscription_id for row in (*rows_removed, *gone)])
         report(removed)
     return removed
 
 
-def _remove_unchanged(connection: Connection, listed_rows: Iterable[Row], client_id: bytes) -> list[Subscription]:
-    known = {row["subscription_id"]: row for row in listed_rows}
-    rows = Subscription.batch_get(list(known), consistent_read=True)
+def _as_listed(row: Row) -> Subscription:
+    """As its row was when the lake last knew of it."""
+    names = ("subscription_id", "client_id", "network", "channel", "status", "status_reason", "generation", "revision")
+    return Subscription(**{name: row[name] for name in names})
+
+
+def _remove_unchanged(
+    connection: Connection, rows: Iterable[Subscription], known: Mapping[str, Row], client_id: bytes
+) -> list[Subscription]:
     same = [row for row in rows if _unchanged(row, known[row.subscription_id])]
     gone = list[Subscription]()
     for name in sorted({row.network for row in same}):

@@ -167,6 +167,33 @@ def test_they_are_removed_as_by_the_api_unless_touched_since(lake: EventLake, co
     }
 
 
+class KilledError(Exception):
+    """As by `kill -9`."""
+
+
+class KilledLog(EventLog):
+    def flush(self) -> int:
+        raise KilledError
+
+
+def test_a_removal_whose_event_a_killed_run_has_not_emitted_is_emitted_by_the_next_one(
+    lake: EventLake, connection: Connection
+) -> None:
+    row = register(connection, Registration(STATEMENTS, CLIENT, Channel.FCM, "token"), now=NOW - 200 * DAY_MS)
+    assert isinstance(row, Subscription)
+    write_rows(lake, EventKind.SUBSCRIPTION, [state(NOW - 200 * DAY_MS, row.subscription_id, "active")])
+    found, stream = useless(lake, NOW, AFTER).persist(), Stream()
+    writer = EventWriter(stream, boto3.client("sqs"), SETTINGS)  # type: ignore[arg-type] # speaks as much of Firehose as is needed
+    with pytest.raises(KilledError):
+        retire(found, connection, KilledLog(writer), NOW, lambda _: None)
+    assert (list(Subscription.scan()), stream.lines) == ([], [])
+    assert retire(found, connection, EventLog(writer), NOW, lambda _: None) == 0
+    [line] = stream.lines
+    assert (UUID(line["subscription_id"]), line["status"], line["revision"]) == (
+        UUID(row.subscription_id), "removed", 2
+    )  # fmt: skip
+
+
 def test_a_removal_whose_events_are_lost_is_named_and_the_last_one(lake: EventLake, connection: Connection) -> None:
     rows = [
         register(connection, Registration(STATEMENTS, bytes([number]) * 32, Channel.FCM, f"token-{number}"), now=1)
