@@ -24,14 +24,21 @@ from pipeline.lake.event_lake import HOME, EventLake, paths_frame
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import LINES, arrived_files, line_batches
 from pipeline.lake.schemas import RULE, SCHEMAS, in_spark
-from pipeline.period import Period
+from pipeline.period import HOUR_MS, Period
 
 MOST_ROUNDS = 20
 """So often an hour is begun anew because another commit came first, before that is an error."""
 MOST_LONG = 1 << 53
 """What is more is no instant, span or count: sums of a few still fit into 64 bits."""
+AHEAD_MS = 20 * 60_000
+"""A line dated later than that after the end of its hour of arrival is of a clock that is ahead.
+
+Firehose adds to an hour's last file for a quarter of an hour.
+"""
 _UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z"
 """For Java, whose `$` would let a line break follow."""
+_DATES = ("at", "observed_at")
+"""Of a line that is dated ahead, no job would ever look at the day that it says."""
 _RULES = f"array<struct<{', '.join(f'{name}: string' for name in RULE.names)}>>"
 
 
@@ -172,7 +179,9 @@ def _is(kind: EventKind) -> Column:
     """Whether a line says so, in the version known here, and has all that the kind's schema needs, as jobs can take it."""
     says_so = (_get("event", "string") == kind) & (_get("version", "int") == VERSION)
     words = (column.words for column in COLUMNS[kind])
-    return reduce(and_, map(_is_good, SCHEMAS[kind].fields, words), says_so)
+    arrived = F.unix_millis(F.to_timestamp(HOME, "yyyy-MM-dd/HH")) + HOUR_MS
+    dated = [_get(name, "long") <= arrived + AHEAD_MS for name in _DATES if name in SCHEMAS[kind].names]
+    return reduce(and_, [*map(_is_good, SCHEMAS[kind].fields, words), *dated], says_so)
 
 
 def _is_good(field: StructField, words: Sequence[str]) -> Column:

@@ -260,6 +260,19 @@ def test_an_hour_with_rules_that_was_never_compacted_is_named_where_it_makes_wha
     assert strict(lake) == 0
 
 
+def test_an_hour_of_which_lines_are_dated_ahead_is_not_healthy(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the clock of ingest, what it observed at half past ten in the evening is of the next day, and was never decided."""
+    lake, small, way = observed_after_midnight(spark, tmp_path)
+    small.stream(way.observed(), at=START - 2 * HOUR_MS)
+    arrive(lake.root, range(-3, 27))
+    compact(lake, Period(START - DAY_MS, START + DAY_MS), START + DAY_MS)
+    evening = ["--from", instant_text(START - 3 * HOUR_MS), "--to", instant_text(START)]
+    assert strict(lake, "reconcile", *evening) == 1
+    assert f"incomplete: {hour_path(START - 2 * HOUR_MS)}: 1 lines can't be read" in capsys.readouterr().err
+
+
 def test_a_strict_run_says_in_its_last_line_which_file_is_damaged(spark: SparkSession, tmp_path: Path) -> None:
     small = SmallLake(tmp_path)
     path = small.stream(Way(START).observed())
