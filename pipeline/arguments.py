@@ -113,9 +113,9 @@ def _watching(job: Parser) -> None:
 
 def _replaying(job: Parser) -> None:
     _careful(job)
-    job.add_argument("--per-second", type=float, default=50, help="at most so many messages; default: %(default)s")
-    job.add_argument("--receipt", type=UUID, help="only what came of this envelope")
-    job.add_argument("--subscription", dest="subscription_id", type=UUID, help="only for this subscription")
+    job.add_argument("--per-second", type=_pace, default=50, help="at most so many messages; default: %(default)s")
+    job.add_argument("--receipt", type=_uuid, help="only what came of this envelope")
+    job.add_argument("--subscription", dest="subscription_id", type=_uuid, help="only for this subscription")
     job.add_argument("--client", type=client_id, help="only for this client: its id, hex")
     job.add_argument("--network", choices=NETWORKS, help="only envelopes of this network")
     job.add_argument("--difference", choices=REPAIRABLE, help="only differences of this kind")
@@ -152,6 +152,22 @@ def _days(text: str) -> int:
     if days < 1:
         raise argparse.ArgumentTypeError("at least one day")
     return days
+
+
+def _pace(text: str) -> float:
+    """Raises `ArgumentTypeError` for what never sends anything."""
+    pace = float(text)
+    if not pace > 0:
+        raise argparse.ArgumentTypeError("more than none")
+    return pace
+
+
+def _uuid(text: str) -> UUID:
+    """Raises `ArgumentTypeError` for what is none, which is not repeated: it may be a push token."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("is no UUID") from None
 
 
 def _careful(job: Parser) -> None:

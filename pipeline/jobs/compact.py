@@ -13,7 +13,7 @@ from pipeline.compaction.unreadable import read_again
 from pipeline.compaction.vacuum import KEPT_MS, vacuum
 from pipeline.jobs.shared import log, strict
 from pipeline.lake.event_lake import DIFFERENCES, EventLake
-from pipeline.lake.raw import arrived_files
+from pipeline.lake.raw import arrived_files, misplaced
 from pipeline.lake.snapshots import SNAPSHOTS
 from pipeline.period import DAY_MS, Period
 from pipeline.reconciliation.due_days import first_uncompacted
@@ -35,6 +35,8 @@ def compact_arrived(lake: EventLake, wanted: argparse.Namespace) -> int:
         log(f"{count:>12,} {kind}")
     for path in compacted.damaged:
         log(f"damaged, and left out: {path}")
+    for path in misplaced(lake.root, wanted.period):
+        log(f"of no hour, and left out: {path}")
     removed = vacuum(lake.root, SWEPT, wanted.now)
     log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
     return strict(wanted, {"lines can't be read": compacted.unreadable, "files are damaged": compacted.damaged})

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +31,8 @@ LINE_BYTES = 2 << 20
 """What is longer is no line of Clarion's: it is one record of Firehose's, or a part of it, of 1,000 KiB at most."""
 MOST_UNPACKED_BYTES = 512 << 20
 """Firehose packs 64 MiB into a file, by `infra.stream`, and more only to catch up. What unpacks to more is damaged."""
+_DAY = re.compile(r"day=\d{4}-\d\d-\d\d")
+_FILE = re.compile(rf"{RAW}/{_DAY.pattern}/hour=\d\d/.+")
 _DEFLATE_RATIO = 1_032
 """No bytes unpack to more than so many times as many: https://zlib.net/zlib_tech.html, "Maximum Compression Factor"."""
 
@@ -48,16 +51,32 @@ _READERS = 16
 def arrived_files(root: str, arrived: Period) -> dict[str, list[str]]:
     """The paths of the stream's files, relative to the lake's root, by their hours of arrival.
 
-    What Spark takes for hidden, such as the sums that Hadoop writes beside its files on a disk, is none of them.
+    What Spark takes for hidden, such as the sums that Hadoop writes beside its files on a disk, is none of them; nor is
+    what is `misplaced`.
     """
-    days = [day for day in folders(root, RAW) if arrived.has_day(day.removeprefix("day="))]
     found: dict[str, list[str]] = {}
+    for path in _paths(root, arrived):
+        if _FILE.fullmatch(path) and arrived.has_hour(hour := arrival_hour(path)):
+            found.setdefault(hour, []).append(path)
+    return found
+
+
+def misplaced(root: str, arrived: Period) -> list[str]:
+    """What lies among the stream's days, or in one of these days, and is of no hour: somebody has put it there."""
+    others = [f"{RAW}/{folder}" for folder in folders(root, RAW) if not is_day(folder)]
+    return others + [path for path in _paths(root, arrived) if not _FILE.fullmatch(path)]
+
+
+def is_day(folder: str) -> bool:
+    """Whether it has the name of one day's folder, such as `day=2026-11-20`."""
+    return _DAY.fullmatch(folder) is not None
+
+
+def _paths(root: str, arrived: Period) -> Iterator[str]:
+    days = [day for day in folders(root, RAW) if is_day(day) and arrived.has_day(day.removeprefix("day="))]
     with ThreadPoolExecutor(_READERS) as readers:
         for day in readers.map(lambda day: listed(root, f"{RAW}/{day}"), days):
-            for path in sorted(day):
-                if arrived.has_hour(hour := arrival_hour(path)) and is_shown(path):
-                    found.setdefault(hour, []).append(path)
-    return found
+            yield from filter(is_shown, sorted(day))
 
 
 def arrival_hour(path: str) -> str:

@@ -27,7 +27,7 @@ from pipeline.compaction.compact import new_files
 from pipeline.lake.commits import MANIFESTS, LakeView, Manifest, read_manifest, read_manifests, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.files import folders
-from pipeline.lake.raw import RAW, arrival_hour
+from pipeline.lake.raw import RAW, arrival_hour, is_day
 from pipeline.lake.schemas import SCHEMAS
 from pipeline.lake.snapshot_rows import read_days
 from pipeline.lake.snapshots import CLAIMS, IN_FORCE, day_of, snapshot_days
@@ -38,6 +38,8 @@ from pipeline.spark.frames import broadcast_if_few
 
 CATCH_UP_DAYS = 7
 """So many days one run judges at most."""
+NAMED_DAYS = 15
+"""Of so many days each run names those that nobody has judged."""
 DAILY = "daily"
 """The name of a commit without files: what was judged until then, a daily run has returned."""
 _DAY = "day_start"
@@ -47,7 +49,10 @@ type Lines = Callable[[EventKind], DataFrame]
 
 
 class DueDays(NamedTuple):
-    """In order. `overdue` ones were missed for so long that an operator has to start their run."""
+    """In order. `overdue` ones were missed for so long that an operator has to start their run.
+
+    They are those of the last `NAMED_DAYS`, and if nobody has judged any of these, those before.
+    """
 
     due: list[Period]
     overdue: list[Period]
@@ -57,8 +62,15 @@ def due_days(view: LakeView, yesterday: Period) -> DueDays:
     """A day is due if it has never been judged, or something of it has arrived since."""
     days = _days_back(view.root, yesterday)
     due = [day for day in islice(days, CATCH_UP_DAYS) if not is_judged(view, day)]
-    overdue = takewhile(lambda day: not is_judged(view, day), days)
-    return DueDays(due[::-1], list(overdue)[::-1])
+    older = list(islice(days, NAMED_DAYS - CATCH_UP_DAYS))
+    overdue = [day for day in older if _is_unknown(view.root, day)]
+    if overdue == older:
+        overdue += takewhile(lambda day: _is_unknown(view.root, day), days)
+    return DueDays(due[::-1], overdue[::-1])
+
+
+def _is_unknown(root: str, day: Period) -> bool:
+    return read_manifest(root, differences_name(day)) is None
 
 
 def is_judged(view: LakeView, day: Period) -> bool:
@@ -105,7 +117,7 @@ def first_uncompacted(lake: EventLake, start: int) -> int:
 
 def _days_back(root: str, yesterday: Period) -> Iterator[Period]:
     """From yesterday to the first day that the lake has anything of."""
-    found = (day for place in (RAW, MANIFESTS) for day in folders(root, place) if day.startswith("day="))
+    found = (day for place in (RAW, MANIFESTS) for day in folders(root, place) if is_day(day))
     first = min((hour_start(f"{day.removeprefix('day=')}/00") for day in found), default=yesterday.start)
     for start in range(yesterday.start, min(first, yesterday.start) - 1, -DAY_MS):
         yield Period(start, start + DAY_MS)

@@ -77,6 +77,8 @@ def test_a_period_that_has_only_a_beginning_goes_up_to_today() -> None:
         ["replay", "--difference", "late"],
         ["replay", "--difference", "unexpected"],
         ["replay", "--per-second", "many"],
+        ["replay", "--per-second", "0"],
+        ["replay", "--per-second", "nan"],
         ["replay", "--receipt", "f88648cc"],
         ["replay", "--subscription", "mine"],
         ["replay", "--client", "0xzz"],
@@ -94,6 +96,14 @@ def test_bad_usage_ends_with_two(words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parsed(*words)
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize("option", ["--subscription", "--receipt"])
+def test_what_may_be_a_push_token_is_not_repeated(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parsed("replay", option, "cAAA:APA91bTOKEN")
+    said = capsys.readouterr().err
+    assert ("is no UUID" in said, "TOKEN" in said) == (True, False)
 
 
 @pytest.mark.parametrize("job", ["reconcile", "watch", "replay", "daily"])

@@ -286,6 +286,13 @@ def test_days_that_were_missed_for_too_long_are_named(days: Path) -> None:
     assert overdue == [day(CATCH_UP_DAYS + 1), day(CATCH_UP_DAYS)]
 
 
+def test_a_day_that_can_not_be_judged_is_named_for_as_long_as_its_lines_may_come(days: Path) -> None:
+    """The days after it were judged each night."""
+    (days / manifest_path(differences_name(day(16)))).unlink()
+    named = [due_days(LakeView(str(days)), day(back)).overdue for back in range(11)]
+    assert named == [*([[]] * 2), *([[day(16)]] * 8), []]
+
+
 def test_days_before_anything_arrived_are_not_due(tmp_path: Path) -> None:
     arrive(tmp_path, hour_path(day(1).start))
     assert due_days(LakeView(str(tmp_path)), day(0)) == ([day(1), day(0)], [])

@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.lake.raw import LINE_BYTES, LINES, arrival_hour, arrived_files, is_cut, line_batches, lines_of
+from pipeline.lake.raw import (
+    LINE_BYTES,
+    LINES,
+    arrival_hour,
+    arrived_files,
+    is_cut,
+    line_batches,
+    lines_of,
+    misplaced,
+)
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_start
 
 HOUR = "2026-11-30/23"
@@ -205,3 +214,12 @@ def test_a_gzip_bomb_is_damaged_and_no_more_of_it_is_ever_in_memory_than_of_any_
     done = subprocess.run(given, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 100
+
+
+def test_what_somebody_has_put_beside_the_streams_files_is_named_and_left_out(tmp_path: Path) -> None:
+    day = PATH.rpartition("/hour=")[0]
+    for path in (PATH, f"{day}/notes.txt", f"{day}.bak/hour=16/file.gz", f"{day}/hour=16.bak/file.gz"):
+        put(tmp_path, path)
+    asked = str(tmp_path), Period(START, START + HOUR_MS)
+    assert arrived_files(*asked) == {HOUR: [PATH]}
+    assert misplaced(*asked) == [f"{day}.bak", f"{day}/hour=16.bak/file.gz", f"{day}/notes.txt"]
