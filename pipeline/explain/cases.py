@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from clarion.decisions import EnvelopeDecision, NotificationDecision, Wanted
+from clarion.decisions import FINAL, LEAST_ATTEMPTS, EnvelopeDecision, NotificationDecision, PushDecision, Wanted
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
 from clarion.limiter import LATENESS
 from clarion.networks import Envelope, Malformed, Rule, network
@@ -177,6 +177,12 @@ class Wish(NamedTuple):
     def refusals(self) -> Collection[str]:
         """The decisions that may be right instead of a push."""
         return [str(answer) for answer in sorted(self.answers, key=lambda one: one.rank) if not answer.pushes]
+
+
+def is_final(push: PushTried) -> bool:
+    """Whether it ended with this attempt: its provider took it or refused it, and nobody just gave it up."""
+    given_up = push.decision is PushDecision.REFUSED and push.attempt >= LEAST_ATTEMPTS
+    return push.decision in FINAL and not given_up
 
 
 def read(name: str, raw: bytes | None) -> tuple[Envelope | None, EnvelopeDecision | None]:

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from uuid import UUID
 
-from clarion.decisions import FINAL
 from clarion.events import LimitsLoaded, NotificationDecided, PushTried
-from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, PossibleClaim
+from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, PossibleClaim, is_final
 from pipeline.explain.in_force import RuleSpan, limits_at
 from pipeline.explain.obstacles import QUEUED, in_order
 
@@ -66,7 +65,7 @@ class Evidence:
             limits=limits_at(self.limits, seen.network, decision.at if decision else seen.last_at, leeway.grace),
             replayed=who in self.replayed,
             ended_elsewhere=any(
-                push.decision in FINAL
+                is_final(push)
                 for one in claims
                 if one.receipt != seen.receipt
                 for push in self._by_push.get((one.receipt, subscription_id), [])

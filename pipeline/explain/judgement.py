@@ -6,10 +6,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from clarion.decisions import FINAL, REACHED, EnvelopeDecision, PushDecision
+from clarion.decisions import REACHED, EnvelopeDecision, PushDecision
 from clarion.events import PushTried
 from clarion.networks import Rule, network
-from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, Wish, wish
+from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, Wish, is_final, wish
 from pipeline.explain.in_force import RuleSpan
 from pipeline.explain.obstacles import (
     QUEUED,
@@ -28,7 +28,6 @@ RIGHT, UNKNOWN = "right", "unknown"
 REPAIRED = {*REPAIRABLE, Difference.LATE}
 """What is a difference no more once a replay has sent it again."""
 NOTHING = "no notification"
-ENDED = {*FINAL, PushDecision.STALE}
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def judge_notification(one: Notified, leeway: Leeway) -> DecisionVerdict:
     against = _against(one, asked, leeway)
     judge = _judge_queued if one.found is QUEUED else _judge_unqueued
     verdict = judge(one, asked, against, leeway)
-    if one.replayed and verdict.found in REPAIRED and any(push.decision in ENDED for push in one.pushes):
+    if one.replayed and verdict.found in REPAIRED and any(map(_has_ended, one.pushes)):
         return replace(verdict, found=RIGHT, reasons=(*verdict.reasons, "A replay has sent it again since."))
     if verdict.found == RIGHT and one.found and against is None and asked.refusals:
         secret = f"Its rule's condition is secret: {_alternatives(asked)} may be right, and only match could say which."
@@ -180,14 +179,18 @@ def _described(one: Notified, span: RuleSpan) -> str:
     return ", ".join(f"{name} {value}" for name, value in network(one.observation.network).describe(rule).items())
 
 
+def _has_ended(push: PushTried) -> bool:
+    return is_final(push) or push.decision is PushDecision.STALE
+
+
 def _delivery(pushes: Sequence[PushTried], leeway: Leeway) -> tuple[str, str]:
     """Whether what was queued reached its provider, and in time."""
     if not pushes:
         return Difference.MISSING, "It was queued, but never tried."
-    last = max(pushes, key=lambda push: (push.decision in FINAL, push.at))
+    last = max(pushes, key=lambda push: (is_final(push), push.at))
     if last.decision is PushDecision.STALE:
         return Difference.LATE, f"It was given up as stale at {clock(last.at)}."
-    if last.decision not in FINAL:
+    if not is_final(last):
         return Difference.MISSING, f"It was given up after attempt {last.attempt}: {last.reason or last.decision}."
     latency = min((push.latency_ms for push in pushes if push.decision in REACHED), default=0)
     if latency > leeway.late:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clarion.decisions import FINAL, REACHED, EnvelopeDecision, NotificationDecision, PushDecision
+from clarion.decisions import REACHED, EnvelopeDecision, NotificationDecision, PushDecision
 from clarion.limiter import LATENESS
 from pipeline.columns import NOTIFICATION_KEY
 from pipeline.lake.dedup import decided_once
@@ -23,6 +23,7 @@ from pipeline.reconciliation.doubt import (
     concerned,
     decided_fingerprints,
     in_doubt,
+    is_final,
     pushed_fingerprints,
     receipts_of,
     shown_fingerprints,
@@ -191,7 +192,7 @@ def outcomes(pushed: DataFrame) -> DataFrame:
 
     It is `done` once a provider has taken or refused it, and `ended` as well once it was too old to be tried.
     """
-    final = F.col("decision").isin(*map(str, FINAL))
+    final = is_final()
     last = F.max_by(F.struct("decision", "reason", "attempt"), F.struct(final, "at"))
     delivered = F.min(F.when(F.col("decision").isin(*map(str, REACHED)), F.col("latency_ms")))
     ended = final | (F.col("decision") == PushDecision.STALE)

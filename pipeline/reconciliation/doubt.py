@@ -17,7 +17,7 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clarion.decisions import FINAL, REACHED, NotificationDecision, Wanted
+from clarion.decisions import FINAL, LEAST_ATTEMPTS, REACHED, NotificationDecision, PushDecision, Wanted
 from clarion.limiter import LATENESS, SKEW
 from pipeline.in_force.limits import LimitHistory
 from pipeline.period import Period
@@ -107,10 +107,16 @@ def decided_fingerprints(notified: DataFrame, period: Period) -> DataFrame:
 
 def pushed_fingerprints(pushed: DataFrame, late: int) -> DataFrame:
     """Of the lake's kind: what has come to its end, and in how many milliseconds."""
-    ended = _hashed(pushed.where(F.col("decision").isin(*map(str, FINAL))), "decision", "latency_ms")
+    ended = _hashed(pushed.where(is_final()), "decision", "latency_ms")
     slow = F.col("decision").isin(*map(str, REACHED)) & (F.col("latency_ms") > late)
     fingerprint = _fingerprint("receipt", "subscription", F.when(slow, F.lit(1)))
     return ended.select(*_share(), (-fingerprint).alias("pushed"))
+
+
+def is_final() -> Column:
+    """Whether a push ended with this attempt: its provider took it or refused it, and nobody just gave it up."""
+    given_up = (F.col("decision") == PushDecision.REFUSED) & (F.col("attempt") >= LEAST_ATTEMPTS)
+    return F.col("decision").isin(*map(str, FINAL)) & ~given_up
 
 
 def claimed_fingerprints(claims: DataFrame) -> DataFrame:

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from clarion.decisions import LEAST_ATTEMPTS
 from clarion.limiter import LATENESS, Limit
 from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.period import DAY_MS, FOREVER, Period
@@ -39,23 +40,23 @@ DECIDED = (
     "receipt string, envelope_id binary, subscription_id string, client_id binary, decision string, "
     "judged_at long, at long"
 )
-PUSHED = "receipt string, envelope_id binary, subscription_id string, decision string, latency_ms long"
+PUSHED = "receipt string, envelope_id binary, subscription_id string, decision string, attempt int, latency_ms long"
 
 type Decided = tuple[str, str, int, int]
-type Pushed = tuple[str, str, int | None]
+type Pushed = tuple[str, str, int, int | None]
 
 
 class Case(NamedTuple):
     """Of one envelope: its receipts, the answers to rules, each a subscription's, and what came of it.
 
     `decided` are receipt, decision, the time it is judged by and that of the decision, all of the subscription `s0`;
-    `pushed` are receipt, decision and latency.
+    `pushed` are receipt, decision, attempt and latency.
     """
 
     shown: Sequence[str] = ("a",)
     answers: Sequence[str] = ("alert",)
     decided: Sequence[Decided] = (("a", "queued", NOON, NOON),)
-    pushed: Sequence[Pushed] = (("a", "delivered", 50),)
+    pushed: Sequence[Pushed] = (("a", "delivered", 1, 50),)
     condition: bytes | None = None
     digest: bytes | None = None
     since: int = 0
@@ -69,9 +70,10 @@ def queued(receipt: str, at: int = NOON) -> Decided:
 NO_PUSH: Sequence[Pushed] = ()
 CLEAR: dict[str, Case] = {
     "delivered": Case(),
-    "delivered at the second attempt": Case(pushed=[("a", "retry", 50), ("a", "delivered", 5_050)]),
-    "its token was gone": Case(pushed=[("a", "token_gone", 50)]),
-    "received, too, as the receiver says": Case(pushed=[("a", "delivered", 50), ("a", "received", None)]),
+    "delivered at the second attempt": Case(pushed=[("a", "retry", 1, 50), ("a", "delivered", 2, 5_050)]),
+    "its token was gone": Case(pushed=[("a", "token_gone", 1, 50)]),
+    "refused by its provider": Case(pushed=[("a", "retry", 1, 50), ("a", "refused", 2, 5_050)]),
+    "received, too, as the receiver says": Case(pushed=[("a", "delivered", 1, 50), ("a", "received", 0, None)]),
     "not in scope": Case(answers=["not_in_scope"], decided=[("a", "not_in_scope", NOON, NOON)], pushed=NO_PUSH),
     "no rule, and no decision": Case(answers=[], decided=[], pushed=NO_PUSH),
     "a rule of later": Case(since=NOON + DAY_MS, decided=[], pushed=NO_PUSH),
@@ -93,15 +95,18 @@ DOUBTFUL: dict[str, Case] = {
         answers=[], decided=[("a", "queued", MORROW + DAY_MS - LATENESS, MORROW + DAY_MS)]
     ),
     "never tried": Case(pushed=NO_PUSH),
-    "given up": Case(pushed=[("a", "retry", 50), ("a", "stale", 90_000)]),
-    "late": Case(pushed=[("a", "delivered", LATE + 1)]),
-    "pushed twice": Case(pushed=[("a", "delivered", 50), ("a", "delivered", 60)]),
+    "given up": Case(pushed=[("a", "retry", 1, 50), ("a", "stale", 2, 90_000)]),
+    "given up after its last attempt": Case(pushed=[("a", "refused", LEAST_ATTEMPTS, 50)]),
+    "late": Case(pushed=[("a", "delivered", 1, LATE + 1)]),
+    "pushed twice": Case(pushed=[("a", "delivered", 1, 50), ("a", "delivered", 1, 60)]),
     "decided twice": Case(decided=[queued("a"), queued("a")]),
     "two rules": Case(answers=["alert", "alert"]),
     "a condition": Case(condition=b"call"),
     "a secret condition": Case(digest=b"d" * 32),
     "two receipts, queued twice": Case(
-        shown=["a", "b"], decided=[queued("a"), queued("b")], pushed=[("a", "delivered", 50), ("b", "delivered", 50)]
+        shown=["a", "b"],
+        decided=[queued("a"), queued("b")],
+        pushed=[("a", "delivered", 1, 50), ("b", "delivered", 1, 50)],
     ),
     "two receipts, one a duplicate": Case(shown=["a", "b"], decided=[queued("a"), ("b", "duplicate", NOON, NOON)]),
     "queued on the day before as well": Case(decided=[queued("a"), queued("b", EVE)]),
@@ -170,7 +175,7 @@ def test_of_an_envelope_for_many_one_share_is_in_doubt(spark: SparkSession) -> N
     shown = spark.createDataFrame([shown_once("r", b"e", [b"k"], ["alert"])], FACTS)
     rules = spark.createDataFrame([(one, b"k", None, None, 0, FOREVER) for one in many], RULES)
     decided = spark.createDataFrame([("r", b"e", one, b"c", "queued", NOON, NOON) for one in many[1:]], DECIDED)
-    pushed = spark.createDataFrame([("r", b"e", one, "delivered", 50) for one in many[1:]], PUSHED)
+    pushed = spark.createDataFrame([("r", b"e", one, "delivered", 1, 50) for one in many[1:]], PUSHED)
     doubts = in_doubt(
         asked_fingerprints(shown, at_noon(shown), rules, 10),
         decided_fingerprints(decided, PERIOD),

@@ -1,0 +1,52 @@
+"""What Clarion gives up itself is lost, and what its provider refuses is not."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from clarion.decisions import PushDecision
+from clarion.events import Event
+from pipeline.compaction.compact import compact
+from pipeline.explain.request import ExplainRequest, explain
+from pipeline.lake.event_lake import EventLake
+from pipeline.lake.lookup import Lookup
+from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.reconciliation.reconcile import reconcile
+from pipeline.terms import DEFAULT
+from tests.pipeline.small_lake import SmallLake, Way, ruled, subscribed
+
+START = 1_790_000_000_000 // DAY_MS * DAY_MS
+DAY = Period(START, START + DAY_MS)
+
+
+def ending(way: Way, **last: object) -> list[Event]:
+    """Tried once in vain, and then as `last` says."""
+    known = {"status": 503, "reason": "UNAVAILABLE"} | last
+    before = [way.observed(), way.envelope(), way.notification(), way.push(PushDecision.RETRY)]
+    return [*before, way.push(PushDecision.REFUSED).model_copy(update=known)]
+
+
+def differences(lake: EventLake, now: int) -> list[tuple[str, str]]:
+    compact(lake, Period(START - HOUR_MS, now), now)
+    found = reconcile(lake, DAY, now, DEFAULT).differences.collect()
+    return sorted((row["difference"], row["evidence"]) for row in found)
+
+
+def test_what_dispatch_gives_up_is_missing_and_what_a_provider_refuses_is_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake, small = EventLake(spark, str(tmp_path)), SmallLake(tmp_path)
+    long_tried, of_token, refused = (Way(START + HOUR_MS + number * 60_000, number) for number in (1, 2, 3))
+    small.stream(subscribed(at=START - HOUR_MS), ruled(refused.key, at=START - HOUR_MS))
+    small.stream(*ending(long_tried, attempt=120, latency_ms=21 * HOUR_MS))
+    small.stream(*ending(of_token, attempt=6, status=400, reason="DeviceTokenNotForTopic"))
+    small.stream(*ending(refused, attempt=2, status=413, reason="PayloadTooLarge"))
+    assert differences(lake, DAY.end + 2 * HOUR_MS) == [
+        ("missing", "given up after attempt 120: UNAVAILABLE"),
+        ("missing", "given up after attempt 6: DeviceTokenNotForTopic"),
+    ]
+    explained = [
+        explain(Lookup(lake.root), ExplainRequest(way.envelope_id, DAY)).receipts[0].notifications[0].verdict.found
+        for way in (long_tried, of_token, refused)
+    ]
+    assert explained == ["missing", "missing", "right"]
