@@ -183,6 +183,12 @@ def _has_ended(push: PushTried) -> bool:
     return is_final(push) or push.decision is PushDecision.STALE
 
 
+def _without_end(last: PushTried) -> str:
+    if last.decision in {PushDecision.RETRY, PushDecision.MISCONFIGURED}:
+        return f"It waits or is lost since attempt {last.attempt}, at {clock(last.at)}:"
+    return f"It was given up after attempt {last.attempt}:"
+
+
 def _delivery(pushes: Sequence[PushTried], leeway: Leeway) -> tuple[str, str]:
     """Whether what was queued reached its provider, and in time."""
     if not pushes:
@@ -191,7 +197,7 @@ def _delivery(pushes: Sequence[PushTried], leeway: Leeway) -> tuple[str, str]:
     if last.decision is PushDecision.STALE:
         return Difference.LATE, f"It was given up as stale at {clock(last.at)}."
     if not is_final(last):
-        return Difference.MISSING, f"It was given up after attempt {last.attempt}: {last.reason or last.decision}."
+        return Difference.MISSING, f"{_without_end(last)} {last.reason or last.decision}."
     latency = min((push.latency_ms for push in pushes if push.decision in REACHED), default=0)
     if latency > leeway.late:
         return Difference.LATE, f"It was delivered only after {latency} ms."

@@ -33,6 +33,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     planned = replay.plan(lake, lost, wanted.period, wanted.now, dry_run=wanted.dry_run)
     log(f"{planned.messages:>12,} notifications to send again")
     log(f"{planned.expired:>12,} left: their envelopes have expired, or are gone")
+    log(f"{planned.waiting:>12,} left: they were tried within the last hour, and may be tried again")
     log(f"{planned.known:>12,} left: an earlier run has sent them again")
     if settings:
         report = every_thousand("sent")

@@ -16,7 +16,7 @@ from clarion.decisions import REACHED, EnvelopeDecision, NotificationDecision, P
 from clarion.limiter import LATENESS
 from pipeline.columns import NOTIFICATION_KEY
 from pipeline.lake.dedup import decided_once
-from pipeline.period import Period
+from pipeline.period import HOUR_MS, Period
 from pipeline.reconciliation.doubt import (
     asked_fingerprints,
     claimed_fingerprints,
@@ -33,6 +33,8 @@ from pipeline.reconciliation.verify import GONE
 from pipeline.reconciliation.wanted import asked, expected, is_alive, with_answers
 from pipeline.spark.frames import checkpoint, checkpoint_and_broadcast, number_of, word_of
 from pipeline.terms import Terms
+
+RETRIED_MS = HOUR_MS
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def outcomes(pushed: DataFrame) -> DataFrame:
     It is `done` once a provider has taken or refused it, and `ended` as well once it was too old to be tried.
     """
     final = is_final()
-    last = F.max_by(F.struct("decision", "reason", "attempt"), F.struct(final, "at"))
+    last = F.max_by(F.struct("decision", "reason", "attempt", "at"), F.struct(final, "at"))
     delivered = F.min(F.when(F.col("decision").isin(*map(str, REACHED)), F.col("latency_ms")))
     ended = final | (F.col("decision") == PushDecision.STALE)
     return (
@@ -201,3 +203,13 @@ def outcomes(pushed: DataFrame) -> DataFrame:
         .groupBy(*NOTIFICATION_KEY)
         .agg(last.alias("last"), delivered.alias("latency_ms"), F.max(final).alias("done"), F.max(ended).alias("ended"))
     )
+
+
+def waits(now: int) -> Column:
+    """Whether, by what `outcomes` has as `last`, dispatch is going to try it again.
+
+    It does so within 15 minutes (`dispatch.attempts.CAP_SECONDS`), if the provider asks for no more and the queue is not
+    long; a line comes late by as much. What was tried in the last `RETRIED_MS` is called waiting.
+    """
+    retried = F.col("last.decision").isin(str(PushDecision.RETRY), str(PushDecision.MISCONFIGURED))
+    return retried & (F.col("last.at") > now - RETRIED_MS)

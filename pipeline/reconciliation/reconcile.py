@@ -32,7 +32,7 @@ from pipeline.lake.snapshots import CLAIMED_BACK_MS, IN_FORCE
 from pipeline.period import HOUR_MS, Period, arrivals
 from pipeline.reconciliation.caps import with_caps
 from pipeline.reconciliation.claims import CLAIM_KEY, add_claims, claims_of, claims_on, earlier_claims, lookback, met
-from pipeline.reconciliation.compare import Records, compare_envelopes, doubts, only_verified, outcomes
+from pipeline.reconciliation.compare import Records, compare_envelopes, doubts, only_verified, outcomes, waits
 from pipeline.reconciliation.doubt import crowded, shares_of, within
 from pipeline.reconciliation.verdicts import as_difference, contradictions
 from pipeline.reconciliation.verify import GONE, verified
@@ -79,7 +79,7 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_ba
     bearing = with_caps(compared.where(_bears_on(period.start, limits)), limits)
     astray = checkpoint(contradictions(add_claims(bearing, claims, terms.grace), limits))
     lost = (
-        lost_or_late(compared, astray, terms),
+        lost_or_late(compared, astray, terms, now),
         gone_before_decision(fates, compared),
         decided_without_observation(fates, records, period),
         decided_without_envelope(compared, records, period),
@@ -157,20 +157,21 @@ def all_claims(records: Records) -> DataFrame:
     return claims_of(found, records.facts.groupBy("receipt").agg(F.max("expires_at").alias("expires_at")))
 
 
-def lost_or_late(compared: DataFrame, astray: DataFrame, terms: Terms) -> DataFrame:
-    """What was queued and then lost on its way to the provider, or came late; not what is `astray` anyway."""
+def lost_or_late(compared: DataFrame, astray: DataFrame, terms: Terms, now: int) -> DataFrame:
+    """What was queued and has not reached its provider yet, or came late; not what is `astray` anyway."""
     judged = compared.where((F.col("found") == NotificationDecision.QUEUED) & F.col("judged"))
     queued = _once(judged, compared).join(astray.select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftanti")
     after = queued.select(*compared.columns, "pushed.*")
     stale = F.col("last.decision") == PushDecision.STALE
-    given_up = F.concat(
-        F.lit("given up after attempt "), "last.attempt", F.lit(": "), F.coalesce("last.reason", "last.decision")
-    )
+    why = F.coalesce("last.reason", "last.decision")
+    waiting = F.concat(F.lit("waits, tried "), "last.attempt", F.lit(" times: "), why)
+    given_up = F.concat(F.lit("given up after attempt "), "last.attempt", F.lit(": "), why)
+    undone = F.when(waits(now), waiting).otherwise(given_up)
     late = F.concat(F.lit("delivered after "), F.col("latency_ms"), F.lit(" ms"))
     difference = (
         F.when(F.col("last").isNull(), as_difference(Difference.MISSING, F.lit("queued, but never tried")))
         .when(stale, as_difference(Difference.LATE, F.lit("too late to be of use")))
-        .when(~F.col("done"), as_difference(Difference.MISSING, given_up))
+        .when(~F.col("done"), as_difference(Difference.MISSING, undone))
         .when(F.col("latency_ms") > terms.late, as_difference(Difference.LATE, late))
     )
     differing = after.withColumn("it", difference).where(F.col("it").isNotNull())

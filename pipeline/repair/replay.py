@@ -34,6 +34,7 @@ from pipeline.lake.schemas import PLAN, in_spark
 from pipeline.lake.small_tables import columns_of
 from pipeline.lake.snapshots import CLAIMED_BACK_MS
 from pipeline.period import Period, arrivals
+from pipeline.reconciliation.compare import outcomes, waits
 from pipeline.reconciliation.verify import fetched
 from pipeline.spark.ending import JobStopped
 
@@ -50,12 +51,16 @@ class ReplayStopped(JobStopped):
 
 @dataclass(frozen=True)
 class Planned:
-    """`expired` are too old to be of use to anybody, or gone; `known` are in an earlier plan."""
+    """`expired` are too old to be of use to anybody, or gone; `known` are in an earlier plan.
+
+    What is `waiting` is left to a later run: by then dispatch has sent it, or has no such message any more.
+    """
 
     run: str
     messages: int
     expired: int
     known: int
+    waiting: int
 
 
 @dataclass(frozen=True)
@@ -79,11 +84,17 @@ def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, d
     new = lost.join(
         lake.plans(period.start).select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftanti"
     ).persist()
-    observed = lake.read(EventKind.OBSERVED, arrivals(period, now))
+    since = arrivals(period, now)
+    tried = lake.read(EventKind.PUSH, since).join(
+        new.select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftsemi"
+    )
+    waiting = outcomes(tried).where(waits(now)).select(*NOTIFICATION_KEY)
+    due = new.join(waiting, on=list(NOTIFICATION_KEY), how="leftanti").persist()
+    observed = lake.read(EventKind.OBSERVED, since)
     facts = observed.select("receipt", "network", "observed_at", "raw", "location")
-    envelopes = facts.join(new, on="receipt", how="leftsemi").dropDuplicates(["receipt"])
+    envelopes = facts.join(due, on="receipt", how="leftsemi").dropDuplicates(["receipt"])
     rows = (
-        new.select(*NOTIFICATION_KEY)
+        due.select(*NOTIFICATION_KEY)
         .join(envelopes, on="receipt", how="inner")
         .withColumn("now", F.lit(now))
         .mapInArrow(partial(_build_batches, oversize=lake.oversize), in_spark(_BUILT))
@@ -94,8 +105,8 @@ def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, d
     if not dry_run:
         files = lake.write_files(REPLAYS, named(run_name(run), planned.where(F.col("message").isNotNull())))
         commit(lake.root, Manifest(run_name(run), new_commit(), sealed_at=now, kinds=files), None)
-    known = lost.count() - new.count()
-    return Planned(run, messages, every - messages, known)
+    unplanned, ready = new.count(), due.count()
+    return Planned(run, messages, every - messages, lost.count() - unplanned, unplanned - ready)
 
 
 def _build_batches(batches: Iterable[pa.RecordBatch], oversize: str | None) -> Iterator[pa.RecordBatch]:

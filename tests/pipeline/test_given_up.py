@@ -1,4 +1,4 @@
-"""What Clarion gives up itself is lost, and what its provider refuses is not."""
+"""What Clarion gives up itself is lost, what its provider refuses is not, and what still waits is not sent again."""
 
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.lake.lookup import Lookup
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.reconciliation.reconcile import reconcile
+from pipeline.repair import replay
 from pipeline.terms import DEFAULT
 from tests.pipeline.small_lake import SmallLake, Way, ruled, subscribed
 
@@ -50,3 +51,26 @@ def test_what_dispatch_gives_up_is_missing_and_what_a_provider_refuses_is_not(
         for way in (long_tried, of_token, refused)
     ]
     assert explained == ["missing", "missing", "right"]
+
+
+def test_what_is_retried_still_is_named_and_not_sent_again_until_it_must_have_been_tried(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake, small, way = EventLake(spark, str(tmp_path)), SmallLake(tmp_path), Way(DAY.end - 600_000)
+    small.stream(subscribed(at=START - HOUR_MS), ruled(way.key, at=START - HOUR_MS))
+    small.stream(way.observed(), way.envelope(), way.notification())
+    for attempt in range(1, 8):
+        way.at = way.began + attempt * 15 * 60_000
+        tried = {"attempt": attempt, "status": 503, "reason": "UNAVAILABLE"}
+        small.stream(way.push(PushDecision.RETRY).model_copy(update=tried), at=way.at)
+    waiting, later = way.at + 60_000, way.at + HOUR_MS
+    assert differences(lake, waiting) == [("missing", "waits, tried 7 times: UNAVAILABLE")]
+    assert planned(lake, waiting) == (0, 1)
+    assert differences(lake, later) == [("missing", "given up after attempt 7: UNAVAILABLE")]
+    assert planned(lake, later) == (1, 0)
+
+
+def planned(lake: EventLake, now: int) -> tuple[int, int]:
+    """How many would be sent again, and how many wait."""
+    plan = replay.plan(lake, reconcile(lake, DAY, now, DEFAULT).differences, DAY, now, dry_run=True)
+    return plan.messages, plan.waiting
