@@ -105,7 +105,7 @@ class Notified:
 
     `decision` is what was decided, if anything; `claims` are the decisions about the same envelope for the same
     subscription under other receipts; `earlier` are those of the pair of sender and client before it, in order;
-    `near` are those of its subscription. `ended_elsewhere` says that one of those claims was pushed. `limits` are those that may have been in force.
+    `near` are those of its subscription. It was decided by the rules up to `until`. `ended_elsewhere` says that one of those claims was pushed. `limits` are those that may have been in force.
     """
 
     observation: ObservedReceipt
@@ -118,6 +118,7 @@ class Notified:
     limits: Sequence[LimitSpan]
     replayed: bool = False
     ended_elsewhere: bool = False
+    until: int = 0
 
     @property
     def found(self) -> NotificationDecision | None:
@@ -196,9 +197,12 @@ def read(name: str, raw: bytes | None) -> tuple[Envelope | None, EnvelopeDecisio
     return envelope, network(name).verify(envelope)
 
 
-def wish(observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway) -> Wish:
-    """Of several rules the most urgent answer counts; one that surely pushes makes the others' secrets irrelevant."""
-    envelope, first, last = observation.envelope, observation.first_at, observation.last_at
+def wish(observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway, until: int = 0) -> Wish:
+    """Of several rules the most urgent answer counts; one that surely pushes makes the others' secrets irrelevant.
+
+    They are those that were in force up to `until`, if that is later than the decision on the envelope.
+    """
+    envelope, first, last = observation.envelope, observation.first_at, max(observation.last_at, until)
     if envelope is None:
         return Wish(frozenset(), certain=False)
     near = [span for span in rules if span.touches(first, last, leeway.grace)]

@@ -1,7 +1,7 @@
 """All that the lake has to judge some observations by, for each of the subscriptions that they concern."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from uuid import UUID
 
@@ -16,7 +16,8 @@ class Evidence:
     """`rules` are those that name one of the observations' keys, `notified` all that was decided about the envelopes.
 
     `claims` are those that snapshots have on them, `histories` the decisions about their clients shortly before and
-    after, `replayed` what was sent again: receipt and subscription.
+    after, `replayed` what was sent again: receipt and subscription. `latest` is when something was last decided for
+    anybody on a receipt: a page of a crowd, a remainder or a replay is decided by the rules of then.
     """
 
     rules: Sequence[RuleSpan]
@@ -26,14 +27,24 @@ class Evidence:
     histories: Sequence[NotificationDecided]
     limits: Sequence[LimitsLoaded]
     replayed: Collection[tuple[UUID, UUID]]
+    latest: Mapping[UUID, int]
 
     def notifications(self, seen: ObservedReceipt, leeway: Leeway) -> Iterator[Notified]:
         """One for each subscription that was decided about, or whose rules may have named the envelope."""
-        near = [span for span in self.naming(seen) if span.touches(seen.first_at, seen.last_at, leeway.grace)]
-        rules = _grouped(near, lambda span: span.subscription.subscription_id)
+        latest = self.latest.get(seen.receipt, 0)
         decided = {one.subscription_id: one for one in self._decisions if one.receipt == seen.receipt}
+        until = {owner: one.at for owner, one in decided.items()}
+        near = [
+            span
+            for span in self.naming(seen)
+            if span.touches(
+                seen.first_at, max(seen.last_at, until.get(span.subscription.subscription_id, latest)), leeway.grace
+            )
+        ]
+        rules = _grouped(near, lambda span: span.subscription.subscription_id)
         for owner in dict.fromkeys((*decided, *rules)):
-            yield self._notified(seen, owner, rules.get(owner, []), decided.get(owner), leeway)
+            one = self._notified(seen, owner, rules.get(owner, []), decided.get(owner), leeway)
+            yield replace(one, until=until.get(owner, latest))
 
     def add_lost(self, one: Notified) -> None:
         """Whoever gets the envelope later, by another receipt, has it in place of this one."""

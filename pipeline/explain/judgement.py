@@ -100,7 +100,7 @@ def _either_way(observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway:
 
 
 def judge_notification(one: Notified, leeway: Leeway) -> DecisionVerdict:
-    asked = wish(one.observation, one.rules, leeway)
+    asked = wish(one.observation, one.rules, leeway, one.until)
     against = _against(one, asked, leeway)
     judge = _judge_queued if one.found is QUEUED else _judge_unqueued
     verdict = judge(one, asked, against, leeway)

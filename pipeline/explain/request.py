@@ -80,7 +80,8 @@ def _of_envelope(lookup: Lookup, request: ExplainRequest, what: str, trail: Trai
     chosen = {one.subscription_id for one in subscriptions if request.client in {None, one.client_id}}
     chosen |= {one.subscription_id for one in trail.notified if request.client == one.client_id}
     rules = rule_spans((one for one in named if one.subscription_id in chosen), subscriptions)
-    answer = _answer(lookup, request, what if seen else None, seen, gather(known, seen, trail.only(chosen), rules))
+    evidence = gather(known, seen, trail.only(chosen), rules, trail.notified)
+    answer = _answer(lookup, request, what if seen else None, seen, evidence)
     others = len(owners) - len(chosen)
     left_out = f"{others:,} other subscriptions are not judged: --client names one."
     return replace(answer, notes=[*answer.notes, left_out]) if others and not request.client else answer
@@ -101,8 +102,23 @@ def _of_subscriptions(
     trail = follow_subscriptions(lookup, owners, {span.rule.key for span in rules}, request.arrived)
     observed = observations(trail, request.oversize)
     seen = [one for one in observed if request.period.start <= one.observed_at < request.period.end]
-    answer = _answer(lookup, request, what if owners else None, seen, gather(known, seen, trail, rules))
+    others = lookup.find(NotificationDecided, "receipt", _undecided(seen, trail, rules), request.arrived)
+    answer = _answer(
+        lookup, request, what if owners else None, seen, gather(known, seen, trail, rules, [*trail.notified, *others])
+    )
     return replace(answer, lives=lives_of(changes, rules), quiet=lookup.quiet(request.period))
+
+
+def _undecided(seen: Sequence[ObservedReceipt], trail: Trail, rules: Sequence[RuleSpan]) -> set[UUID]:
+    """The receipts of which there is no decision for a subscription whose rule names them."""
+    decided = {(one.receipt, one.subscription_id) for one in trail.notified}
+    naming = {(span.rule.key, span.subscription.subscription_id) for span in rules}
+    return {
+        one.receipt
+        for one in seen
+        for key, owner in naming
+        if one.envelope and key in one.envelope.keys and (one.receipt, owner) not in decided
+    }
 
 
 def _answer(
@@ -162,8 +178,17 @@ def judge_all(seen: ObservedReceipt, evidence: Evidence, leeway: Leeway) -> Iter
         yield one, verdict
 
 
-def gather(known: Known, seen: Sequence[ObservedReceipt], trail: Trail, rules: Sequence[RuleSpan]) -> Evidence:
-    """All that the observations of a trail are judged by; `rules` are those that name one of their keys."""
+def gather(
+    known: Known,
+    seen: Sequence[ObservedReceipt],
+    trail: Trail,
+    rules: Sequence[RuleSpan],
+    decided: Sequence[NotificationDecided],
+) -> Evidence:
+    """All that the observations of a trail are judged by; `rules` are those that name one of their keys.
+
+    `decided` is all that was decided on them, for whomever.
+    """
     clients = {one.client_id for one in trail.notified} | {span.subscription.client_id for span in rules}
     times = [at for one in seen for at in (one.observed_at, one.last_at)] or [known.since]
     near = Period(min(times) - HOUR_MS, max(times) + HOUR_MS)
@@ -175,6 +200,7 @@ def gather(known: Known, seen: Sequence[ObservedReceipt], trail: Trail, rules: S
         histories=known.lookup.find(NotificationDecided, "client_id", clients, near),
         limits=known.limits(),
         replayed=known.lookup.replayed({one.receipt for one in seen}, near.start),
+        latest={one.receipt: one.at for one in sorted(decided, key=lambda one: one.at)},
     )
 
 

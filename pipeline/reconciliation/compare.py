@@ -30,8 +30,15 @@ from pipeline.reconciliation.doubt import (
     within,
 )
 from pipeline.reconciliation.verify import GONE
-from pipeline.reconciliation.wanted import asked, expected, is_alive, with_answers
-from pipeline.spark.frames import checkpoint, checkpoint_and_broadcast, number_of, word_of
+from pipeline.reconciliation.wanted import asked, expected, in_force_at, in_force_throughout, is_alive, with_answers
+from pipeline.spark.frames import (
+    NUMBERS,
+    broadcast_if_few,
+    checkpoint,
+    checkpoint_and_broadcast,
+    number_of,
+    word_of,
+)
 from pipeline.terms import Terms
 
 RETRIED_MS = HOUR_MS
@@ -71,12 +78,14 @@ def compare_envelopes(records: Records, shares: DataFrame | None, terms: Terms) 
 
     Without `shares`, of all envelopes.
     """
+    latest = latest_decisions(records.notified, shares)
     if shares is not None:
         records = narrowed(records, shares)
-    fates = checkpoint(join_decisions(records.facts, records.envelopes))
+    fates = checkpoint(with_latest(join_decisions(records.facts, records.envelopes), latest))
     envelopes = only_verified(fates)
     matched = asked(possible(envelopes, terms), records.rules, grace_ms=terms.grace)
-    matched = checkpoint(matched if shares is None else within(matched, shares))
+    own = own_decisions(records.notified, envelopes, terms.grace)
+    matched = checkpoint(by_own_decision(matched if shares is None else within(matched, shares), own, terms.grace))
     wanted = expected(with_answers(matched, records.observed, records.oversize))
     decided, pushes = decisions(records.notified, envelopes), outcomes(records.pushed)
     return fates, checkpoint(comparisons(wanted, decided, pushes, terms))
@@ -119,9 +128,47 @@ def only_verified(fates: DataFrame) -> DataFrame:
     return fates.where(F.col("observed_at").isNotNull()).drop("said")
 
 
+def latest_decisions(notified: DataFrame, shares: DataFrame | None) -> DataFrame:
+    """`receipt, latest_at`: when something was last decided for anybody, of the envelopes that have one of the shares.
+
+    A page of a crowd, a remainder or a replay is decided by the rules of then, and no line of `envelope` is about it.
+    """
+    if shares is not None:
+        some = shares.select(F.col("envelope").alias("of_share")).distinct()
+        notified = notified.join(
+            broadcast_if_few(some, NUMBERS), on=F.xxhash64("envelope_id") == F.col("of_share"), how="leftsemi"
+        )
+    return notified.groupBy("receipt").agg(F.max("at").alias("latest_at"))
+
+
+def with_latest(envelopes: DataFrame, latest: DataFrame) -> DataFrame:
+    """The envelopes with `latest_at`, which is `last_at` at least."""
+    both = envelopes.join(latest, on="receipt", how="left")
+    return both.withColumn("latest_at", F.greatest("last_at", "latest_at"))
+
+
+def own_decisions(notified: DataFrame, envelopes: DataFrame, grace_ms: int) -> DataFrame:
+    """`receipt, subscription_id, decided_at` of what was decided on envelopes that others were decided on long after."""
+    prolonged = envelopes.where(F.col("latest_at") > F.col("last_at") + grace_ms).select("receipt")
+    theirs = notified.select(*NOTIFICATION_KEY, "decision", "at").join(
+        broadcast_if_few(prolonged), on="receipt", how="leftsemi"
+    )
+    return broadcast_if_few(decided_once(theirs).select(*NOTIFICATION_KEY, F.col("at").alias("decided_at")))
+
+
+def by_own_decision(matched: DataFrame, own: DataFrame, grace_ms: int) -> DataFrame:
+    """What was `asked` until the latest decision on its receipt; but of what was decided itself, until it was."""
+    both = matched.join(own, on=list(NOTIFICATION_KEY), how="left")
+    decided_at = F.greatest("about.last_at", "decided_at")
+    until = F.when(F.col("decided_at").isNull(), F.col("last_at")).otherwise(decided_at)
+    then = both.withColumn("last_at", until).where(in_force_at(grace_ms))
+    return then.withColumn("certain", in_force_throughout(grace_ms)).select(*matched.columns)
+
+
 def possible(envelopes: DataFrame, terms: Terms) -> DataFrame:
-    """Those that may rightly have been matched."""
-    return envelopes.where(F.col("flaw").isNull() & is_alive(terms.grace)).withColumn("about", _about())
+    """Those that may rightly have been matched, until the latest decision."""
+    alive = envelopes.where(F.col("flaw").isNull() & is_alive(terms.grace)).withColumn("about", _about())
+    return alive.withColumn("last_at", F.col("latest_at"))
 
 
 def decisions(notified: DataFrame, envelopes: DataFrame) -> DataFrame:

@@ -51,6 +51,11 @@ def in_force_at(grace_ms: int) -> Column:
     return (F.col("since") < F.col("last_at") + grace_ms) & (F.col("until") > F.col("first_at") - grace_ms)
 
 
+def in_force_throughout(grace_ms: int) -> Column:
+    """Whether it was all that time, and so long before and after."""
+    return (F.col("since") <= F.col("first_at") - grace_ms) & (F.col("until") > F.col("last_at") + grace_ms)
+
+
 def is_alive(grace_ms: int) -> Column:
     """Whether an envelope had not expired when it was decided, or not `grace_ms` before."""
     return F.col("expires_at") * 1000 > F.col("first_at") - grace_ms
@@ -79,7 +84,6 @@ def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: i
         F.posexplode("keys").alias("place", "key"),
     )
     left, right = salted(exploded, rules, hot_rules)
-    throughout = (F.col("since") <= F.col("first_at") - grace_ms) & (F.col("until") > F.col("last_at") + grace_ms)
     condition, secret = F.coalesce("condition", F.lit(b"")), F.col("condition_digest").isNotNull()
     matched = left.join(right, on=["key", "salt"], how="inner").where(in_force_at(grace_ms))
     return matched.select(
@@ -87,11 +91,14 @@ def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: i
         *_CARRIED,
         "channel",
         "first_at",
+        "last_at",
+        "since",
+        "until",
         "place",
         condition.alias("condition"),
         secret.alias("secret"),
         F.when(secret, F.col("may")).when(condition == F.lit(b""), F.array(F.get("plain", "place"))).alias("answers"),
-        throughout.alias("certain"),
+        in_force_throughout(grace_ms).alias("certain"),
     )
 
 

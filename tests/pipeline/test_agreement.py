@@ -44,7 +44,7 @@ def test_explain_judges_each_notification_of_a_day_as_reconcile_does(
     rules = known.rules_naming({key for one in seen if one.envelope for key in one.envelope.keys})
     owners = {one.subscription_id for kind in (rules, trail.notified) for one in kind}
     subscriptions = known.subscriptions(owners)
-    evidence = gather(known, seen, trail, rule_spans(rules, subscriptions))
+    evidence = gather(known, seen, trail, rule_spans(rules, subscriptions), trail.notified)
     judged = {
         (str(one.observation.receipt), str(one.subscription_id)): verdict
         for each in seen
