@@ -79,7 +79,9 @@ class Caps:
     def full(self, subscription_id: str, at: int) -> bool:
         """Whether an envelope of that time would be over the cap, as far as is known here."""
         with self._lock:
-            known = self._known.get(subscription_id, _Known())
+            known = self._known.get(subscription_id)
+            if known is None:
+                return False
             ask = self._fits(known, at) and self._is_unsure(known, at)
         if ask:
             self._read(known, subscription_id, at)

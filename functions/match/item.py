@@ -128,9 +128,10 @@ class AdmittedItem(NamedTuple):
 
     def pushes(self) -> Iterator[PushMessage]:
         """What was queued; of a repetition, which is about the age of calls, the calls alone. And what comes late."""
+        calls_alone = self.item.repeat_id is not None
         for notification, result in self.results:
             match = notification.match
-            of_use = not self.item.repeat_id or is_call(match.subscriber.channel, match.wanted)
+            of_use = not calls_alone or is_call(match.subscriber.channel, match.wanted)
             if of_use and result.decision is NotificationDecision.QUEUED:
                 yield self._push(match)
             elif notification.subscription_id in self.late:

@@ -13,7 +13,7 @@ late push is on its way, what is held back is looked for in the row, and recorde
 is, so that where a limit is passed by a few the newest is kept; later one every few seconds.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clarion import newest
@@ -154,20 +154,19 @@ class NewestRecorder(NamedTuple):
 
 def _by_subscription(items: Mapping[str, AdmittedItem]) -> dict[str, Observed]:
     found: dict[str, Observed] = {}
-    for key, item, decision in _decided(items):
+    for name, item in items.items():
         envelope = item.item.envelope
         policy = network(envelope.network).newest
-        if policy and (decision is NotificationDecision.QUEUED or decision in HELD_BACK):
-            one = found.setdefault(key.subscription_id, Observed(envelope.network, key.subscription_id, {}, {}))
-            of_this = one.held_back if decision in HELD_BACK else one.queued
-            of_this[key] = NewestItem(policy.name_of(envelope), item.item.message.observed_at, policy.raw_of(envelope))
-    return found
-
-
-def _decided(items: Mapping[str, AdmittedItem]) -> Iterable[tuple[NotificationId, AdmittedItem, NotificationDecision]]:
-    for name, item in items.items():
+        if policy is None:
+            continue
+        arrived = NewestItem(policy.name_of(envelope), item.item.message.observed_at, policy.raw_of(envelope))
         for notification, result in item.results:
-            yield NotificationId(name, notification.subscription_id), item, result.decision
+            if result.decision is NotificationDecision.QUEUED or result.decision in HELD_BACK:
+                key = NotificationId(name, notification.subscription_id)
+                one = found.setdefault(key.subscription_id, Observed(envelope.network, key.subscription_id, {}, {}))
+                of_this = one.held_back if result.decision in HELD_BACK else one.queued
+                of_this[key] = arrived
+    return found
 
 
 def _with_row(

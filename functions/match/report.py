@@ -4,7 +4,6 @@ The log has what went wrong, and nothing about what went well.
 """
 
 from collections import Counter
-from uuid import UUID
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
@@ -104,7 +103,7 @@ def _notification_event(notification: Notification, result: AdmissionResult, at:
         receipt=notification.receipt,
         envelope_id=notification.envelope_id,
         decision=result.decision,
-        subscription_id=UUID(subscriber.subscription_id),
+        subscription_id=subscriber.subscription_id,
         client_id=subscriber.client_id,
         channel=subscriber.channel,
         sender=notification.sender,

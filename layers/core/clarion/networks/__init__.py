@@ -260,6 +260,7 @@ def network(name: str) -> Network:
     return found
 
 
+@cache
 def statuses_in_force(name: str) -> frozenset[SubscriptionStatus]:
     """In which statuses of a subscription its rules are in force. Raises `LookupError` as `network` does.
 
