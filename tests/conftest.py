@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from clarion.networks import NETWORKS
-from tests import botocore_models, moto_transactions, moto_values
+from tests import botocore_models, moto_transactions, moto_values, remembered
 
 # The gate runs on busy machines and must say the same twice: no deadlines, no dice.
 settings.register_profile("gate", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -19,6 +19,7 @@ settings.load_profile("gate")
 botocore_models.install()
 moto_transactions.install()
 moto_values.install()
+remembered.install()
 
 DEPLOYED = "tests/system/"
 ON_THEIR_OWN = {"tests/system/test_upgrade.py", "tests/system/test_pages.py"}
