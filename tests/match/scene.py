@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID, uuid4
 
 import boto3
@@ -25,6 +25,9 @@ from match.failures import split_failures
 from match.settings import MatchSettings
 from match.windows import Pair
 from match.worker import MatchClients, MatchWorker
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
 
 NOW = 1_800_000_000_000
 NEVER = 0xFFFF_FFFF
@@ -120,6 +123,7 @@ class Queues:
     """The queues as their consumers see them."""
 
     urls: Mapping[str, str]
+    sqs: "SQSClient" = field(default_factory=lambda: boto3.client("sqs"))
 
     @classmethod
     def of(cls, settings: MatchSettings) -> Self:
@@ -127,12 +131,11 @@ class Queues:
         return cls(pushes | {"envelopes": settings.queue_url, "pages": settings.pages_queue_url})
 
     def drain(self, name: str) -> list[str]:
-        sqs = boto3.client("sqs")
         bodies = []
-        while found := sqs.receive_message(QueueUrl=self.urls[name], MaxNumberOfMessages=10).get("Messages"):
+        while found := self.sqs.receive_message(QueueUrl=self.urls[name], MaxNumberOfMessages=10).get("Messages"):
             for message in found:
                 bodies.append(message["Body"])
-                sqs.delete_message(QueueUrl=self.urls[name], ReceiptHandle=message["ReceiptHandle"])
+                self.sqs.delete_message(QueueUrl=self.urls[name], ReceiptHandle=message["ReceiptHandle"])
         return bodies
 
     def pushes(self) -> list[PushMessage]:
