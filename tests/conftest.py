@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from clarion.networks import NETWORKS
-from tests import botocore_models, moto_transactions, moto_values, remembered
+from tests import botocore_models, moto_queues, moto_transactions, moto_values, remembered
 
 # The gate runs on busy machines and must say the same twice: no deadlines, no dice.
 settings.register_profile("gate", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gate")
 
 botocore_models.install()
+moto_queues.install()
 moto_transactions.install()
 moto_values.install()
 remembered.install()
