@@ -1,5 +1,5 @@
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import boto3
 import pytest
@@ -65,7 +65,7 @@ def throttled(monkeypatch: pytest.MonkeyPatch) -> Iterator["DynamoDBClient"]:
     """Of the subscriptions that are asked for at once it reads one, and leaves the others."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     with mock_aws():
-        dynamodb = bind("").client
+        dynamodb = cast("DynamoDBClient", bind("").client)
         Subscription.create_table(billing_mode="PAY_PER_REQUEST")
         request = {"ProjectionExpression": "#n", "ExpressionAttributeNames": {"#n": "subscription_id"}}
 
