@@ -205,9 +205,10 @@ release: setup ## Tag this commit as the version in pyproject.toml, once all tha
 .PHONY: test
 test: ## The whole gate: lint, types, unit, property, pipeline and system tests
 	@$(MAKE) --jobs=4 setup .venv-pipeline/.ready .tools/chromium podman lint
-	@$(MAKE) --jobs=2 test-live types test-pipeline
+	@$(MAKE) --jobs=2 --keep-going test-live test-pipeline types
 
-# Types, and then Spark's tests, run beside the system tests, which wait for the emulator a good deal.
+# Spark's tests run beside the system tests, which wait for the emulator a good deal. Types are checked beside the rest of
+# whichever takes longer: mypy can use a processor that the other has left, a single test cannot.
 .PHONY: test-live
 test-live: setup .venv-pipeline/.ready .tools/chromium podman
 	@$(PY) -m pytest -n 3 --dist loadfile --ignore tests/pipeline
