@@ -105,7 +105,8 @@ class Notified:
 
     `decision` is what was decided, if anything; `claims` are the decisions about the same envelope for the same
     subscription under other receipts; `earlier` are those of the pair of sender and client before it, in order;
-    `near` are those of its subscription. It was decided by the rules up to `until`. `ended_elsewhere` says that one of those claims was pushed. `limits` are those that may have been in force.
+    `near` are those of its subscription. It was decided by the rules up to `until`. `lost` are those of
+    the pair that should have been queued before it, and of which there is no decision. `ended_elsewhere` says that one of those claims was pushed. `limits` are those that may have been in force.
     """
 
     observation: ObservedReceipt
@@ -119,6 +120,7 @@ class Notified:
     replayed: bool = False
     ended_elsewhere: bool = False
     until: int = 0
+    lost: Sequence["Notified"] = ()
 
     @property
     def found(self) -> NotificationDecision | None:

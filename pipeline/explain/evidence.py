@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from uuid import UUID
 
+from clarion.claims import LONGEST, lasts_until
+from clarion.decisions import NotificationDecision
 from clarion.events import LimitsLoaded, NotificationDecided, PushTried
 from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, PossibleClaim, is_final
 from pipeline.explain.in_force import RuleSpan, limits_at
@@ -47,7 +49,12 @@ class Evidence:
             yield replace(one, until=until.get(owner, latest))
 
     def add_lost(self, one: Notified) -> None:
-        """Whoever gets the envelope later, by another receipt, has it in place of this one."""
+        """Whoever gets the envelope later, by another receipt, has it in place of this one.
+
+        If nothing was decided, the limit may have counted it, though its line is lost.
+        """
+        if one.found is None:
+            self._lost.setdefault((one.observation.network, one.sender, one.client_id), []).append(one)
         claim = PossibleClaim(one.envelope_id, one.subscription_id, one.observation.receipt, None, one.decided_at)
         self._by_claim.setdefault((one.observation.envelope_id, one.subscription_id), []).append(claim)
 
@@ -69,12 +76,22 @@ class Evidence:
             observation=seen,
             rules=rules,
             decision=decision,
-            claims=[one for one in claims if one.receipt != seen.receipt],
+            claims=[
+                held
+                for one in claims
+                if one.receipt != seen.receipt
+                for held in _held(one, seen, decision.at if decision else seen.last_at, leeway.grace)
+            ],
             earlier=before(pair, decision, seen.last_at),
             near=[one for one in of_client if one.subscription_id == subscription_id],
             pushes=self._by_push.get(who, []),
             limits=limits_at(self.limits, seen.network, decision.at if decision else seen.last_at, leeway.grace),
             replayed=who in self.replayed,
+            lost=[
+                one
+                for one in self._lost.get((seen.network, sender, client), [])
+                if one.observation.receipt != seen.receipt
+            ],
             ended_elsewhere=any(
                 is_final(push)
                 for one in claims
@@ -86,6 +103,10 @@ class Evidence:
     def naming(self, seen: ObservedReceipt) -> list[RuleSpan]:
         """The rules that name one of its keys, whenever they were in force; the most specific key's first."""
         return [span for key in (seen.envelope.keys if seen.envelope else ()) for span in self._by_key.get(key, [])]
+
+    @cached_property
+    def _lost(self) -> dict[tuple[str, bytes | None, bytes], list[Notified]]:
+        return {}
 
     @cached_property
     def _decisions(self) -> list[NotificationDecided]:
@@ -107,6 +128,16 @@ class Evidence:
     @cached_property
     def _by_push(self) -> dict[tuple[UUID, UUID], list[PushTried]]:
         return _grouped(self.pushed, lambda one: (one.receipt, one.subscription_id))
+
+
+def _held(claim: PossibleClaim, seen: ObservedReceipt, at: int, grace: int) -> Iterator[PossibleClaim]:
+    """A claim as it counts at a time: where it ends about then, it excuses a duplicate, and forbids no push."""
+    claimed_s = claim.at // 1000
+    left = 1000 * (lasts_until(seen.envelope.expires_at, claimed_s) if seen.envelope else claimed_s + LONGEST) - at
+    if left > grace:
+        yield claim
+    elif left > -grace:
+        yield claim._replace(decision=NotificationDecision.RATE_LIMITED)
 
 
 def once(decisions: Iterable[NotificationDecided]) -> list[NotificationDecided]:

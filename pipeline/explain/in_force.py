@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clarion.events import LimitsLoaded
-from clarion.networks import statuses_in_force
+from clarion.networks import NETWORKS, statuses_in_force
 from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
-from pipeline.in_force.limits import LimitSpan, spans_of
+from pipeline.in_force.limits import LimitHistory, LimitSpan, spans_of
 from pipeline.period import FOREVER
 
 if TYPE_CHECKING:
@@ -54,6 +54,13 @@ def limits_at(loaded: Iterable[LimitsLoaded], name: str, at: int, grace: int) ->
     """Those that a network may have had at a time: different ones only next to a change."""
     spans = spans_of(name, (dict(one) for one in loaded if one.network == name))
     return list({(span.limit, span.cap): span for span in spans if span.is_near(at, grace)}.values())
+
+
+def limit_history(loaded: Iterable[LimitsLoaded], grace: int = 0) -> LimitHistory:
+    lines = [dict(one) for one in loaded]
+    return LimitHistory(
+        {name: spans_of(name, (line for line in lines if line["network"] == name)) for name in NETWORKS}, grace
+    )
 
 
 def _added(rules: Iterable[RulesChanged]) -> Iterator[tuple[RulesChanged, RuleRef, int]]:

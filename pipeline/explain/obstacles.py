@@ -2,12 +2,16 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
+from heapq import merge
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from clarion.decisions import NotificationDecision
 from clarion.events import NotificationDecided
 from clarion.limiter import Admitted, Limit, Window, count, judge, mark_of
 from pipeline.explain.cases import Notified, PossibleClaim
+from pipeline.in_force.limits import LimitSpan, PairLimits
+from pipeline.reconciliation.limit_replay import PairAttempt, PairReplay
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -41,7 +45,9 @@ def _held_by(claim: PossibleClaim) -> Obstacle:
 
 def over_limit(one: Notified) -> Obstacle | None:
     """Where two limits may have been in force, what either of them bears out is right."""
-    refused = [reason for limits in one.limits if (reason := _refusal(one, limits.limit))]
+    refused = [
+        reason for limits in one.limits if (reason := _refusal(one, limits.limit) or _refused_after_lost(one, limits))
+    ]
     if not refused or (one.found is QUEUED and len(refused) < len(one.limits)):
         return None
     return Obstacle(LIMITED, refused[0])
@@ -56,6 +62,28 @@ def _refusal(one: Notified, limit: Limit | None) -> str | None:
     if cooldown := next((each for each in window.cooldowns if each.begin <= one.at < each.end), None):
         return f"The pair of sender and client was in a cooldown, {clock(cooldown.begin)} to {clock(cooldown.end)}."
     return f"{limit.count} of this sender had passed within {limit.window // 1000} s, and it was one more."
+
+
+def _refused_after_lost(one: Notified, limits: LimitSpan) -> str | None:
+    """As `reconcile` replays it: the limit may have counted what is lost, beside what was decided."""
+    if one.found is QUEUED or one.sender is None or not one.lost:
+        return None
+    replay = PairReplay(PairLimits([limits]))
+    lost = sorted(map(_attempt, one.lost), key=attrgetter("at"))
+    for each in merge(map(_decided_attempt, one.earlier), lost, key=attrgetter("at")):
+        if each.at <= one.decided_at:
+            replay.passes(each)
+    if replay.passes(_attempt(one)):
+        return None
+    return f"With {len(lost)} of this sender that are lost, the limit had been reached before it."
+
+
+def _attempt(one: Notified) -> PairAttempt:
+    return PairAttempt(one.envelope_id, one.found, one.decided_at, one.at)
+
+
+def _decided_attempt(one: NotificationDecided) -> PairAttempt:
+    return PairAttempt(one.envelope_id or b"", one.decision, one.at, one.judged_at or one.at, one.counted)
 
 
 def within_limits(one: Notified) -> Iterator[str]:

@@ -1,22 +1,23 @@
 """Answer a request: gather what the lake has, judge it, and put the answer together."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from uuid import UUID
 
-from clarion.decisions import Purpose
+from clarion.decisions import NotificationDecision, Purpose
 from clarion.events import NotificationDecided
+from clarion.limiter import SKEW
 from clarion.subscription_events import SubscriptionChanged
 from pipeline.explain.cases import Leeway, Notified, ObservedReceipt
 from pipeline.explain.evidence import Evidence
 from pipeline.explain.explanation import Explanation, NotificationAnswer, ReceiptAnswer, lives_of
-from pipeline.explain.in_force import RuleSpan, rule_spans
+from pipeline.explain.in_force import RuleSpan, limit_history, rule_spans
 from pipeline.explain.judgement import RIGHT, DecisionVerdict, judge_envelope, judge_notification
 from pipeline.explain.known import Known
 from pipeline.explain.trail import Trail, follow_envelope, follow_receipt, follow_subscriptions, observations
-from pipeline.findings import REPAIRABLE
+from pipeline.findings import REPAIRABLE, Difference
 from pipeline.lake.lookup import Lookup
 from pipeline.period import HOUR_MS, Period
 
@@ -81,6 +82,7 @@ def _of_envelope(lookup: Lookup, request: ExplainRequest, what: str, trail: Trai
     chosen |= {one.subscription_id for one in trail.notified if request.client == one.client_id}
     rules = rule_spans((one for one in named if one.subscription_id in chosen), subscriptions)
     evidence = gather(known, seen, trail.only(chosen), rules, trail.notified)
+    _add_lost_before(request, known, seen, evidence)
     answer = _answer(lookup, request, what if seen else None, seen, evidence)
     others = len(owners) - len(chosen)
     left_out = f"{others:,} other subscriptions are not judged: --client names one."
@@ -99,14 +101,45 @@ def _of_subscriptions(
     """`changes` are all of one subscription, or of each of a client's."""
     owners = {one.subscription_id for one in changes}
     rules = rule_spans(known.rules_of(owners), changes)
-    trail = follow_subscriptions(lookup, owners, {span.rule.key for span in rules}, request.arrived)
-    observed = observations(trail, request.oversize)
-    seen = [one for one in observed if request.period.start <= one.observed_at < request.period.end]
-    others = lookup.find(NotificationDecided, "receipt", _undecided(seen, trail, rules), request.arrived)
-    answer = _answer(
-        lookup, request, what if owners else None, seen, gather(known, seen, trail, rules, [*trail.notified, *others])
-    )
+    seen, evidence = _of_owners(request, known, owners, rules, request.period)
+    answer = _answer(lookup, request, what if owners else None, seen, evidence)
     return replace(answer, lives=lives_of(changes, rules), quiet=lookup.quiet(request.period))
+
+
+def _of_owners(
+    request: ExplainRequest, known: Known, owners: Collection[UUID], rules: Sequence[RuleSpan], period: Period
+) -> tuple[list[ObservedReceipt], Evidence]:
+    """What was observed in a period of these subscriptions' rules, and all that it is judged by."""
+    arrived = Period(period.start, period.end + HOUR_MS)
+    trail = follow_subscriptions(known.lookup, owners, {span.rule.key for span in rules}, arrived)
+    observed = observations(trail, request.oversize)
+    seen = [one for one in observed if period.start <= one.observed_at < period.end]
+    others = known.lookup.find(NotificationDecided, "receipt", _undecided(seen, trail, rules), arrived)
+    return seen, gather(known, seen, trail, rules, [*trail.notified, *others])
+
+
+def _add_lost_before(
+    request: ExplainRequest, known: Known, seen: Sequence[ObservedReceipt], evidence: Evidence
+) -> None:
+    """Where a limit seems to be wrong, it may have counted what of the same pair is lost: of the time that it looks back."""
+    trial, last = replace(evidence), max((one.observed_at for one in seen), default=0)
+    doubtful = {
+        one.subscription_id
+        for each in seen
+        for one, verdict in judge_all(each, trial, request.leeway)
+        if verdict.found in REPAIRABLE and one.found in {None, NotificationDecision.RATE_LIMITED}
+    }
+    if not doubtful:
+        return
+    period = Period(last - SKEW - limit_history(evidence.limits).reach, last + SKEW)
+    then = Known(known.lookup, period.start, known.until)
+    rules = rule_spans(then.rules_of(doubtful), then.subscriptions(doubtful))
+    others, theirs = _of_owners(request, then, doubtful, rules, period)
+    known_already = {one.receipt for one in seen}
+    for each in others:
+        for one, verdict in judge_all(each, theirs, request.leeway):
+            if verdict.found == Difference.MISSING and one.found is None and each.receipt not in known_already:
+                evidence.add_lost(one)
 
 
 def _undecided(seen: Sequence[ObservedReceipt], trail: Trail, rules: Sequence[RuleSpan]) -> set[UUID]:
@@ -191,15 +224,16 @@ def gather(
     """
     clients = {one.client_id for one in trail.notified} | {span.subscription.client_id for span in rules}
     times = [at for one in seen for at in (one.observed_at, one.last_at)] or [known.since]
-    near = Period(min(times) - HOUR_MS, max(times) + HOUR_MS)
+    limits = known.limits()
+    near = Period(min(times) - max(HOUR_MS, SKEW + limit_history(limits).reach), max(times) + HOUR_MS)
     return Evidence(
         rules=rules,
         notified=trail.notified,
-        claims=known.claims(trail.doubled),
+        claims=known.claims({one.envelope_id for one in seen if one.envelope_id}),
         pushed=[one for one in trail.pushed if one.purpose is Purpose.NOTIFICATION],
         histories=known.lookup.find(NotificationDecided, "client_id", clients, near),
-        limits=known.limits(),
-        replayed=known.lookup.replayed({one.receipt for one in seen}, near.start),
+        limits=limits,
+        replayed=known.lookup.replayed({one.receipt for one in seen}, min(times) - HOUR_MS),
         latest={one.receipt: one.at for one in sorted(decided, key=lambda one: one.at)},
     )
 

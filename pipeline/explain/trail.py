@@ -4,15 +4,15 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from clarion.decisions import NotificationDecision
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
 from clarion.networks import Malformed, network
 from pipeline.explain.cases import ObservedReceipt
 from pipeline.lake.lookup import Lookup, read_bytes
+from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_days
 from pipeline.period import DAY_MS, Period, arrivals
 
 LOOKBACK_MS = 7 * DAY_MS
-"""So far before a period the claim is looked for by which something is a duplicate in it."""
+"""So far before a period claims are looked for that no snapshot has."""
 CLOCKS_MS = 300_000
 """How far the clocks of those who write to the lake, and of the lake itself, may be apart."""
 
@@ -46,17 +46,10 @@ class Trail:
         return min(began.values(), default=None) if began.keys() >= set(self.receipts) else None
 
     @property
-    def doubled(self) -> set[bytes]:
-        """The envelopes that somebody claimed before all that was found: a duplicate of what?"""
-        queued = NotificationDecision.QUEUED
-        claimed = {(one.envelope_id, one.subscription_id) for one in self.notified if one.decision is queued}
-        return {
-            one.envelope_id
-            for one in self.notified
-            if one.decision is NotificationDecision.DUPLICATE
-            and one.envelope_id
-            and (one.envelope_id, one.subscription_id) not in claimed
-        }
+    def envelope_ids(self) -> set[bytes]:
+        named = {one.envelope_id for kind in (self.decided, self.notified) for one in kind if one.envelope_id}
+        decided = {one.receipt for one in self.decided}
+        return named.union(filter(None, (id_of(one) for one in self.observed if one.receipt not in decided)))
 
     def only(self, subscriptions: Collection[UUID]) -> "Trail":
         """What it says of these."""
@@ -81,7 +74,7 @@ def follow_envelope(lookup: Lookup, envelope_id: bytes, period: Period) -> Trail
         if trail.is_complete(day.start):
             trail.searched = Period(day.start, period.end)
             break
-    trail.notified += lookup.find(NotificationDecided, "envelope_id", trail.doubled, _before(trail.searched))
+    trail.notified += _earlier(lookup, {envelope_id}, trail.searched)
     if trail.receipts:
         trail.observed = lookup.find(EnvelopeObserved, "receipt", trail.receipts, trail.searched)
     else:
@@ -140,13 +133,16 @@ def follow_subscriptions(lookup: Lookup, ids: Collection[UUID], keys: Collection
     receipts = named | {one.receipt for one in trail.notified}
     trail.observed = lookup.find(EnvelopeObserved, "receipt", receipts, period)
     trail.decided = lookup.find(EnvelopeDecided, "receipt", receipts, period)
-    earlier = lookup.find(NotificationDecided, "envelope_id", trail.doubled, _before(period))
-    trail.notified += [one for one in earlier if one.subscription_id in ids]
+    trail.notified += [one for one in _earlier(lookup, trail.envelope_ids, period) if one.subscription_id in ids]
     return trail
 
 
-def _before(period: Period) -> Period:
-    return Period(period.start - LOOKBACK_MS, period.start)
+def _earlier(lookup: Lookup, envelope_ids: Collection[bytes], period: Period) -> Iterator[NotificationDecided]:
+    """What may hold a claim on these envelopes, of the days before a period whose claims are in no snapshot."""
+    kept = snapshot_days(lookup.root, CLAIMS)
+    for day in days_back(Period(period.start - LOOKBACK_MS, period.start)):
+        if day_of(day.start) not in kept:
+            yield from lookup.find(NotificationDecided, "envelope_id", envelope_ids, day)
 
 
 def observations(trail: Trail, oversize: str | None) -> list[ObservedReceipt]:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
-from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided
-from clarion.networks import XMTP, network
+from clarion.events import EnvelopeDecided, EnvelopeObserved, LimitsLoaded, NotificationDecided
+from clarion.networks import STATEMENTS, XMTP, network
 from clarion.subscription_events import RuleRef, RulesChanged
 from pipeline.__main__ import main
 from pipeline.explain import request
@@ -503,3 +503,49 @@ def test_beside_a_lost_hour_no_answer_about_a_client_is_sure(lake: SmallLake) ->
     assert main(asked) == 3
     lake.commit(subscribed(TABLET, OTHER, at=START))
     assert main(asked) == 0
+
+
+@pytest.mark.parametrize(("age", "found"), [(20, "unexpected"), (31, "right")])
+def test_what_is_queued_again_is_unexpected_as_long_as_a_snapshot_has_its_claim(
+    lake: SmallLake, age: int, found: str
+) -> None:
+    way, first = Way(), START - age * DAY_MS
+    snapshot(lake, "claims", first, {
+        "envelope_id": way.envelope_id, "subscription_id": str(PHONE), "receipt": str(UUID(int=9)), "decision": "queued",
+        "happened_at": first, "until": first + 30 * DAY_MS,
+    })  # fmt: skip
+    lake.commit(*way.delivered())
+    for asked in (way.envelope_id, way.receipt, PHONE):
+        assert founds(explained(lake, asked)) == [[found]]
+
+
+def test_a_cooldown_of_hours_is_known(lake: SmallLake) -> None:
+    at = START - 2 * HOUR_MS
+    lake.commit(subscribed(at=at), ruled(Way().key, at=at))
+    lake.commit(
+        LimitsLoaded(
+            network=STATEMENTS, at=at, count=1, window=60_000, cooldown=2 * HOUR_MS, cap=300, cap_window=60_000
+        )
+    )
+    first, second, later = Way(START, 1), Way(START + 10_000, 2), Way(START + 90 * 60_000, 3)
+    limited = NotificationDecision.RATE_LIMITED
+    lake.commit(*first.delivered())
+    for way in (second, later):
+        lake.commit(way.observed(), way.envelope(), way.notification(limited))
+    (notification,) = explained(lake, later.envelope_id).receipts[0].notifications
+    assert notification.verdict.found == "right"
+    assert "in a cooldown" in notification.verdict.reasons[0]
+
+
+def test_a_limit_counts_what_it_let_pass_and_whose_line_is_lost(lake: SmallLake) -> None:
+    at = START - 2 * HOUR_MS
+    lake.commit(LimitsLoaded(network=STATEMENTS, at=at, count=1, window=60_000, cooldown=0, cap=300, cap_window=60_000))
+    lost, limited, undecided = Way(START, 1), Way(START + 10_000, 2), Way(START + 20_000, 3)
+    lake.commit(lost.observed(), lost.envelope())
+    lake.commit(limited.observed(), limited.envelope(), limited.notification(NotificationDecision.RATE_LIMITED))
+    lake.commit(undecided.observed(), undecided.envelope())
+    assert founds(explained(lake, lost.envelope_id)) == [["missing"]]
+    assert founds(explained(lake, limited.envelope_id)) == [["right"]]
+    assert founds(explained(lake, undecided.envelope_id)) == [["right"]]
+    of_phone = {one.receipt: one.notifications[0].verdict.found for one in explained(lake, PHONE).receipts}
+    assert of_phone == {str(lost.receipt): "missing", str(limited.receipt): "right", str(undecided.receipt): "right"}
