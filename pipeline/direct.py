@@ -11,21 +11,26 @@ from uuid import UUID
 from pipeline.erase.run import erase
 from pipeline.erase.traces import CLIENT_BYTES
 from pipeline.explain.cases import Leeway
-from pipeline.explain.request import ExplainRequest, explain, parse_asked
+from pipeline.explain.request import ExplainRequest, NotOfClientError, explain, parse_asked
 from pipeline.lake.commits import LAKE_ERRORS
 from pipeline.lake.files import exists
 from pipeline.lake.lookup import Lookup
+from pipeline.lake.raw import RAW
 from pipeline.period import DAY_MS, Period
 from pipeline.terms import DEFAULT
 
 BACK_DAYS = 7
+BAD_USAGE = 2
 NOT_SURE = 3
 NO_ANSWER = 4
+AS_ARRIVED = ": as they arrived, the other kinds' lines among them"
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def main(words: Sequence[str]) -> int:
-    """0 if all is well; 1 without a lake, or where no envelope is known of what was asked; 2 for bad usage.
+    """0 if all is well; 1 without a lake, or where it has nothing of what was asked, or keeps what had to be removed.
+
+    `BAD_USAGE` for what can't be meant.
 
     `NOT_SURE` where one is known, and something of the lake is lost or can't be read that may say otherwise of it;
     `NO_ANSWER` where what can't be read or written is needed for any answer.
@@ -52,7 +57,11 @@ def run_explain(wanted: argparse.Namespace) -> int:
     period = Period(wanted.start if wanted.start is not None else wanted.end - BACK_DAYS * DAY_MS, wanted.end)
     leeway = Leeway(1_000 * wanted.grace_seconds, 1_000 * wanted.late_seconds)
     request = ExplainRequest(wanted.asked, period, wanted.client, wanted.show, leeway, wanted.oversize)
-    answer = explain(Lookup(wanted.lake), request)
+    try:
+        answer = explain(Lookup(wanted.lake), request)
+    except NotOfClientError as error:
+        _log(str(error))
+        return BAD_USAGE
     print(json.dumps(answer.to_json(), indent=2) if wanted.json else "\n".join(map(printable, answer.lines())))
     if not answer.found:
         return 1
@@ -67,12 +76,16 @@ def printable(line: str) -> str:
 def run_erase(wanted: argparse.Namespace) -> int:
     erased = erase(wanted.lake, wanted.client, dry_run=wanted.dry_run, report=_log)
     for kind, count in erased.removed.items():
-        _log(f"{count:>12,} {kind}")
-    _log(f"{'would be ' * wanted.dry_run}removed, of {erased.subscriptions} subscriptions")
+        _log(f"{count:>12,} {kind}{AS_ARRIVED * (kind == RAW)}")
+    if erased.is_nothing:
+        _log("nothing is left: the lake has nothing of this client (mistyped, or erased already)")
+    else:
+        named = f"{erased.subscriptions:,} subscription{'s' * (erased.subscriptions != 1)}"
+        _log(f"{'would be ' * wanted.dry_run}removed, of {named}")
     for each in erased.left:
         _log(f"left as it is: {each}")
     print(json.dumps(erased._asdict()))
-    return int(bool(erased.left))
+    return int(bool(erased.left) or erased.is_nothing)
 
 
 def _parser() -> argparse.ArgumentParser:

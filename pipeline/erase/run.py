@@ -61,6 +61,11 @@ class Erased(NamedTuple):
     subscriptions: int
     left: tuple[str, ...] = ()
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the lake had nothing of the client, as far as it could be looked through."""
+        return not (self.removed or self.subscriptions or self.left)
+
 
 def erase(root: str, client: bytes, *, dry_run: bool, report: Report) -> Erased:
     """Whatever the lake has of a client at this time; what arrives later, another run removes.

@@ -20,6 +20,7 @@ class Evidence:
     `claims` are those that snapshots have on them, `histories` the decisions about their clients shortly before and
     after, `replayed` what was sent again: receipt and subscription. `latest` is when something was last decided for
     anybody on a receipt: a page of a crowd, a remainder or a replay is decided by the rules of then.
+    `others` are rules of whom the answer is not about: by them an envelope may have been matched.
     """
 
     rules: Sequence[RuleSpan]
@@ -30,6 +31,7 @@ class Evidence:
     limits: Sequence[LimitsLoaded]
     replayed: Collection[tuple[UUID, UUID]]
     latest: Mapping[UUID, int]
+    others: Sequence[RuleSpan] = ()
 
     def notifications(self, seen: ObservedReceipt, leeway: Leeway) -> Iterator[Notified]:
         """One for each subscription that was decided about, or whose rules may have named the envelope."""
@@ -107,6 +109,15 @@ class Evidence:
     @cached_property
     def _lost(self) -> dict[tuple[str, bytes | None, bytes], list[Notified]]:
         return {}
+
+    def naming_for_anyone(self, seen: ObservedReceipt) -> list[RuleSpan]:
+        """Also those of others."""
+        keys = seen.envelope.keys if seen.envelope else ()
+        return [*self.naming(seen), *(span for key in keys for span in self._others_by_key.get(key, []))]
+
+    @cached_property
+    def _others_by_key(self) -> dict[bytes, list[RuleSpan]]:
+        return _grouped(self.others, lambda span: span.rule.key)
 
     @cached_property
     def _decisions(self) -> list[NotificationDecided]:

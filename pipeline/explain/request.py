@@ -27,6 +27,10 @@ DIGITS = 64
 """Of an envelope's id in hex."""
 
 
+class NotOfClientError(Exception):
+    """The subscription that is asked for is another client's."""
+
+
 @dataclass(frozen=True)
 class ExplainRequest:
     """What to explain: an envelope's id, or the UUID of a receipt or of a subscription; perhaps for one client alone.
@@ -59,11 +63,14 @@ def parse_asked(text: str) -> bytes | UUID:
 
 
 def explain(lookup: Lookup, request: ExplainRequest) -> Explanation:
+    """Raises `NotOfClientError`."""
     known = Known(lookup, request.period.start, request.arrived.end)
     match request.asked:
         case bytes(envelope_id):
             return _of_envelope(lookup, request, "envelope", follow_envelope(lookup, envelope_id, request.arrived))
         case UUID() as asked if changes := known.subscriptions({asked}):
+            if request.client not in {None, *(one.client_id for one in changes)}:
+                raise NotOfClientError(f"subscription {asked} is not of client {(request.client or b'').hex()}")
             return _of_subscriptions(lookup, request, "subscription", known, changes)
         case UUID() as receipt:
             return _of_envelope(lookup, request, "receipt", follow_receipt(lookup, receipt, request.arrived))
@@ -80,13 +87,20 @@ def _of_envelope(lookup: Lookup, request: ExplainRequest, what: str, trail: Trai
     subscriptions = known.subscriptions(owners if request.client else _some(owners, trail))
     chosen = {one.subscription_id for one in subscriptions if request.client in {None, one.client_id}}
     chosen |= {one.subscription_id for one in trail.notified if request.client == one.client_id}
-    rules = rule_spans((one for one in named if one.subscription_id in chosen), subscriptions)
-    evidence = gather(known, seen, trail.only(chosen), rules, trail.notified)
+    spans = rule_spans(named, subscriptions)
+    rules = [span for span in spans if span.subscription.subscription_id in chosen]
+    others = [span for span in spans if span.subscription.subscription_id not in chosen]
+    evidence = replace(gather(known, seen, trail.only(chosen), rules, trail.notified), others=others)
     _add_lost_before(request, known, seen, evidence)
     answer = _answer(lookup, request, what if seen else None, seen, evidence)
-    others = len(owners) - len(chosen)
-    left_out = f"{others:,} other subscriptions are not judged: --client names one."
-    return replace(answer, notes=[*answer.notes, left_out]) if others and not request.client else answer
+    return replace(answer, notes=[*answer.notes, *_left_out(request, answer, len(owners) - len(chosen))])
+
+
+def _left_out(request: ExplainRequest, answer: Explanation, others: int) -> Iterator[str]:
+    if request.client and answer.found and not any(one.notifications for one in answer.receipts):
+        yield f"No rule of client {request.client.hex()} named it, and nothing was decided for it."
+    if others and not request.client:
+        yield f"{others:,} other subscriptions are not judged: --client names one."
 
 
 def _some(owners: set[UUID], trail: Trail) -> set[UUID]:
@@ -102,8 +116,22 @@ def _of_subscriptions(
     owners = {one.subscription_id for one in changes}
     rules = rule_spans(known.rules_of(owners), changes)
     seen, evidence = _of_owners(request, known, owners, rules, request.period)
+    evidence = replace(evidence, others=_of_others(known, seen, evidence))
     answer = _answer(lookup, request, what if owners else None, seen, evidence)
     return replace(answer, lives=lives_of(changes, rules), quiet=lookup.quiet(request.period))
+
+
+def _of_others(known: Known, seen: Sequence[ObservedReceipt], evidence: Evidence) -> list[RuleSpan]:
+    """The rules of others by which an envelope may have been matched while none of a subscription's own was in force."""
+    left = [
+        one.envelope
+        for one in seen
+        if one.envelope and not any(span.touches(one.first_at, one.last_at, 0) for span in evidence.naming(one))
+    ]
+    named = known.rules_naming({key for envelope in left for key in envelope.keys}) if left else []
+    mine = {span.subscription.subscription_id for span in evidence.rules}
+    others = [one for one in named if one.subscription_id not in mine]
+    return rule_spans(others, known.subscriptions({one.subscription_id for one in others})) if others else []
 
 
 def _of_owners(
@@ -197,8 +225,8 @@ def _doubts(
 
 def _receipt_answer(seen: ObservedReceipt, evidence: Evidence, request: ExplainRequest) -> ReceiptAnswer:
     judged = list(judge_all(seen, evidence, request.leeway))
-    notified = any(one.decision for one, _ in judged)
-    verdict = judge_envelope(seen, evidence.naming(seen), request.leeway, notified=notified)
+    rules, notified = evidence.naming_for_anyone(seen), seen.receipt in evidence.latest
+    verdict = judge_envelope(seen, rules, request.leeway, notified=notified)
     return ReceiptAnswer.of(seen, verdict, [NotificationAnswer.of(*each) for each in judged], request.show)
 
 

@@ -310,11 +310,17 @@ def test_subscriptions_are_added_and_not_replaced() -> None:
     assert both.texts == (CLIENT.hex(), str(PHONE), str(TABLET))
 
 
-def test_the_command_ends_well_where_nobody_was(lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["erase", NOBODY.hex(), "--lake", lake.root]) == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out) == {"removed": {}, "subscriptions": 0, "left": []}
-    assert said.err == "» removed, of 0 subscriptions\n"
+def test_the_command_ends_with_1_where_nobody_was_or_is_any_more(
+    lake: SmallLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or a mistyped id would pass for an erasure."""
+    assert main(["erase", CLIENT.hex(), "--lake", lake.root]) == 0
+    assert "» removed, of 1 subscription\n" in capsys.readouterr().err
+    for client in (NOBODY, CLIENT):
+        assert main(["erase", client.hex(), "--lake", lake.root]) == 1
+        said = capsys.readouterr()
+        assert json.loads(said.out) == {"removed": {}, "subscriptions": 0, "left": []}
+        assert said.err == "» nothing is left: the lake has nothing of this client (mistyped, or erased already)\n"
 
 
 def test_what_was_left_out_and_never_committed_is_removed_too(lake: SmallLake) -> None:

@@ -16,6 +16,7 @@ from clarion.events import EnvelopeDecided, EnvelopeObserved, LimitsLoaded, Noti
 from clarion.networks import STATEMENTS, XMTP, network
 from clarion.subscription_events import RuleRef, RulesChanged
 from pipeline.__main__ import main
+from pipeline.columns import REMOVED
 from pipeline.explain import request
 from pipeline.explain.explanation import Explanation
 from pipeline.explain.request import ExplainRequest, explain
@@ -200,6 +201,46 @@ def test_one_clients_part_is_answered_alone(lake: SmallLake) -> None:
     answer = explain(Lookup(lake.root), ExplainRequest(way.envelope_id, PERIOD, client=OTHER))
     (notification,) = answer.receipts[0].notifications
     assert (notification.client_id, notification.verdict.found) == (OTHER.hex(), "missing")
+
+
+@pytest.mark.parametrize("decision", list(EnvelopeDecision))
+def test_an_envelope_is_judged_by_all_rules_whichever_client_is_asked_for(
+    lake: SmallLake, decision: EnvelopeDecision
+) -> None:
+    """A client that is no receiver, too: the envelope was matched for another."""
+    way = Way()
+    lake.commit(way.observed(), way.envelope(decision), way.notification(), way.push())
+    found = [
+        explain(Lookup(lake.root), ExplainRequest(way.envelope_id, PERIOD, client)).receipts[0].verdict
+        for client in (None, CLIENT, OTHER)
+    ]
+    assert found == [found[0]] * 3
+    assert found[0].should_be == "matched"
+
+
+def test_a_client_that_is_no_receiver_is_said_to_be_none(lake: SmallLake) -> None:
+    way = Way()
+    lake.commit(*way.delivered())
+    answer = explain(Lookup(lake.root), ExplainRequest(way.receipt, PERIOD, client=OTHER))
+    assert founds(answer) == [[]]
+    assert answer.notes == [f"No rule of client {OTHER.hex()} named it, and nothing was decided for it."]
+
+
+def test_what_others_got_while_a_rule_was_not_in_force_was_rightly_matched(lake: SmallLake) -> None:
+    ended, way = Way(START + HOUR_MS), Way(START + 2 * HOUR_MS, 2)
+    lake.commit(subscribed(TABLET, OTHER), ruled(way.key, TABLET))
+    lake.commit(subscribed(at=ended.began, status=REMOVED, revision=2))
+    lake.commit(way.observed(), way.envelope(), way.notification(to=TABLET, client=OTHER), way.push(to=TABLET))
+    (receipt,) = explained(lake, PHONE).receipts
+    assert (receipt.verdict.found, receipt.verdict.should_be) == ("right", "matched")
+    assert receipt.notifications == []
+
+
+def test_a_subscription_of_another_client_is_bad_usage(lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["explain", str(PHONE), "--lake", lake.root, "--client"]
+    assert main([*words, OTHER.hex(), "--to", instant_text(PERIOD.end)]) == 2
+    assert f"subscription {PHONE} is not of client {OTHER.hex()}" in capsys.readouterr().err
+    assert main([*words, CLIENT.hex(), "--to", instant_text(PERIOD.end)]) == 1
 
 
 def test_of_a_crowd_some_are_judged_and_a_client_always(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
