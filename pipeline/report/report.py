@@ -25,6 +25,7 @@ from pipeline.terms import JUDGED
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 TOP = 10
 EXAMPLES = 3
+NUMBER_OR_ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]+"
 MILLION = 1_000_000
 _ACCURACY = 10_000
 
@@ -126,12 +127,21 @@ def by_hour(found: DataFrame, period: Period) -> DataFrame:
 
 
 def examples(found: DataFrame) -> DataFrame:
-    """The first few differences of each kind and network, with their evidence; `sender` in hex."""
-    order = Window.partitionBy("difference", "network").orderBy("at", *NOTIFICATION_KEY)
-    first = found.withColumn("place", F.row_number().over(order)).where(F.col("place") <= EXAMPLES)
+    """For each kind and network, one difference for each of its most frequent evidences, of the hour with most of them.
+
+    Evidence is the same but for the numbers and ids in it; `alike` counts the differences that have it. `sender` in hex.
+    """
+    kind = ("difference", "network")
     sender = F.lower(F.hex("sender")).alias("sender")
-    chosen = first.select("difference", "network", "at", *NOTIFICATION_KEY, "channel", sender, "evidence")
-    return chosen.orderBy("difference", "network", "at", *NOTIFICATION_KEY)
+    row = F.struct("at", *NOTIFICATION_KEY, "channel", sender, "evidence")
+    alike = F.regexp_replace(F.coalesce("evidence", F.lit("")), NUMBER_OR_ID, "#").alias("wording")
+    hour = F.floor(F.col("at") / HOUR_MS).alias("hour")
+    hours = found.groupBy(*kind, alike, hour).agg(F.count("*").alias("count"), F.min(row).alias("row"))
+    worst = F.max_by("row", F.struct("count", -F.col("hour"))).alias("row")
+    evidences = hours.groupBy(*kind, "wording").agg(F.sum("count").alias("alike"), worst)
+    most = Window.partitionBy(*kind).orderBy(F.desc("alike"), "wording")
+    chosen = evidences.withColumn("place", F.row_number().over(most)).where(F.col("place") <= EXAMPLES)
+    return chosen.orderBy(*kind, "place").select(*kind, "alike", "row.*")
 
 
 def latency(pushes: DataFrame, *by: str) -> DataFrame:

@@ -52,14 +52,19 @@ def wrong(tables: Tables, about: About) -> Wrong:
 
 
 def when(rows: Sequence[Row]) -> str:
-    """In which hour all or most of these differences were, and of which networks."""
+    """In which hour all or most of these differences were, or in how many hours, and of which networks."""
     hours, networks = Counter[int](), Counter[str]()
     for row in rows:
         hours[row["hour"]] += row["count"]
         networks[row["network"]] += row["count"]
     [(hour, count)] = hours.most_common(1)
-    amount = "All" if len(hours) == 1 else f"Most of them, {count:,},"
-    return f"{amount} between {hour_text(hour)} and {hour_text(hour + HOUR_MS)[-5:]} UTC ({', '.join(networks)})."
+    named = f" ({', '.join(networks)})."
+    span = f"between {hour_text(hour)} and {hour_text(hour + HOUR_MS)[-5:]} UTC{named}"
+    if len(hours) == 1:
+        return f"All {span}"
+    if 2 * count > hours.total():
+        return f"Most of them, {count:,}, {span}"
+    return f"In {len(hours)} hours, at most {count:,} in one of them{named}"
 
 
 def hour_text(instant: int) -> str:
@@ -90,6 +95,7 @@ def _of(rows: Sequence[Row], difference: str, network: str) -> list[Row]:
 def _example(row: Row) -> dict[str, str]:
     return {
         "evidence": row["evidence"] or "never decided",
+        "alike": f"{row['alike']:,}",
         "at": f"{instant_text(row['at'])} UTC",
         "receipt": row["receipt"],
         "subscription": f"{row['subscription_id']}, by {row['channel']}" if row["subscription_id"] else "nobody in particular",

@@ -191,5 +191,6 @@ def _example(row: Row, place: int, evidence: str) -> Row:
         "network": row["network"],
         "at": row["hour"] + place * 61_000,
         "evidence": evidence,
+        "alike": row["count"],
         **who,
     }

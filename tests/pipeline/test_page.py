@@ -15,11 +15,12 @@ from clarion.channels import CHANNELS
 from clarion.networks.xmtp.topics import group_topic
 from pipeline import arguments
 from pipeline.findings import REPAIRABLE
-from pipeline.period import DAY_MS, Period, instant_text
+from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
 from pipeline.report.charts import ChartSeries, bars, lines, number
 from pipeline.report.page import page
 from pipeline.report.sections import COLOURS, sender_name
 from pipeline.report.summary import percent, summarise
+from pipeline.report.wrong import when
 from tests.pipeline import reports
 from tests.pipeline.reports import ABOUT, MadeUp, earlier
 
@@ -85,7 +86,25 @@ def test_a_loss_is_named_with_its_hour_network_evidence_and_what_else_went_wrong
     assert "And 12 late, 9 wrongly dropped, 5 pushed against rules or limits." in text
     assert "8,826 of 9,504 wanted notifications delivered: 92.8%." in text
     assert "2026-11-20 14:00 missing statements 1,210" in text
-    assert f"evidence queued, but never tried at 2026-11-20 14:00:00 UTC receipt {reports.RECEIPT[:-1]}0" in text
+    assert (
+        f"evidence queued, but never tried alike 1,210 at 2026-11-20 14:00:00 UTC receipt {reports.RECEIPT[:-1]}0"
+        in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ([5], "All between 2026-11-20 00:00 and 01:00 UTC (xmtp)."),
+        ([1, 3], "Most of them, 3, between 2026-11-20 01:00 and 02:00 UTC (xmtp)."),
+        ([1, 1, 1], "In 3 hours, at most 1 in one of them (xmtp)."),
+        ([2, 2], "In 2 hours, at most 2 in one of them (xmtp)."),
+    ],
+)
+def test_an_hour_is_named_only_if_more_than_half_was_in_it(counts: list[int], text: str) -> None:
+    start = reports.PERIOD.start
+    rows = [{"hour": start + place * HOUR_MS, "network": "xmtp", "count": each} for place, each in enumerate(counts)]
+    assert when(rows) == text
 
 
 def test_the_most_frequent_kind_leads_whatever_comes_first_by_the_hour() -> None:

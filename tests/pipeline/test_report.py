@@ -1,4 +1,5 @@
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -9,10 +10,10 @@ from pipeline.columns import EventKind
 from pipeline.generator.plan import Plan
 from pipeline.lake.dedup import decided_once
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.schemas import SCHEMAS
+from pipeline.lake.schemas import DIFFERENCE, SCHEMAS
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.report.funnel import notifications
-from pipeline.report.report import EXAMPLES, by_hour, latency, report
+from pipeline.report.report import EXAMPLES, by_hour, examples, latency, report
 
 HOUR = Period(10 * HOUR_MS, 11 * HOUR_MS)
 NOON = HOUR.start + 60_000
@@ -119,6 +120,26 @@ def test_each_kind_and_network_has_examples_with_evidence(tables: dict[str, list
     assert {(row["difference"], row["network"]) for row in tables["examples"]} == kinds
     assert len(kinds) < len(tables["examples"]) <= EXAMPLES * len(kinds)
     assert all(row["evidence"] and row["receipt"] for row in tables["examples"])
+
+
+def test_examples_show_the_most_frequent_evidence_from_its_worst_hour(spark: SparkSession) -> None:
+    """However few and early others are. Evidence that differs in its numbers or ids alone is the same."""
+    grounds = [(HOUR.start + place, "never decided") for place in range(2)]
+    grounds += [(NOON + place, f"delivered after {place} ms") for place in range(3)]
+    grounds += [(HOUR.start + 9, f"already queued under receipt {UUID(int=1)}")]
+    grounds += [(HOUR.end + place, "queued, but never tried") for place in range(4)] + [
+        (NOON, "queued, but never tried")
+    ]
+    rows = [
+        {"difference": "missing", "evidence": evidence, "receipt": f"{place:02}", "network": "xmtp", "at": at}
+        for place, (at, evidence) in enumerate(grounds)
+    ]
+    found = spark.createDataFrame([{field: row.get(field) for field in DIFFERENCE.names} for row in rows], DIFFERENCE)
+    assert [(row["alike"], row["at"], row["receipt"], row["evidence"]) for row in examples(found).collect()] == [
+        (5, HOUR.end, "06", "queued, but never tried"),
+        (3, NOON, "02", "delivered after 0 ms"),
+        (2, HOUR.start, "00", "never decided"),
+    ]
 
 
 def test_a_period_that_was_not_reconciled_has_no_table_of_differences(lake: EventLake) -> None:
