@@ -14,8 +14,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 LOOKING = ("doctor", "status", "why", "export-rules", "zulip server list", "zulip keys", "walletconnect project list")
 ACTING = ("send-test", "mute", "redrive", "zulip server add", "walletconnect project add")
 OF_AWS_COMMANDS = {
-    "look": {"cloudwatch:DescribeAlarmHistory", "logs:FilterLogEvents", "sqs:GetQueueUrl"},
+    "look": {"ce:GetCostAndUsage", "cloudwatch:DescribeAlarmHistory", "logs:FilterLogEvents", "sqs:GetQueueUrl"},
     "act": {"ecs:UpdateService", "sqs:PurgeQueue"},
+    "repair": {"sqs:PurgeQueue", "sqs:ReceiveMessage"},
 }
 """What the page has `aws` do, beside our own commands."""
 OF_ALL = {"cloudformation:DescribeStacks", "kms:Decrypt"}
@@ -43,7 +44,7 @@ def used(*commands: str) -> set[str]:
 def _actions(command: str) -> Iterator[str]:
     page = (DOCS / "operations.md").read_text()
     (row,) = re.findall(rf"^\| `{command}`[^|]*\|(.*)\|$", page, re.MULTILINE)
-    yield from re.findall(r"`([a-z0-9]+:[A-Za-z]+)`", row)
+    yield from re.findall(r"`([a-z0-9-]+:[A-Za-z]+)`", row)
 
 
 def test_who_looks_may_use_what_changes_nothing_but_no_secret() -> None:
@@ -62,11 +63,19 @@ def test_who_acts_starts_the_tasks_of_every_service_anew() -> None:
     assert started == {f"service/{cluster}/{service}" for cluster, service in named}
 
 
+def test_who_repairs_may_start_the_jobs_and_see_to_what_has_failed() -> None:
+    assert granted("repair") == used("replay") | OF_AWS_COMMANDS["repair"]
+
+
+def test_who_looks_reads_all_that_explain_does() -> None:
+    assert used("clarion-pipeline explain") <= granted("look")
+
+
 def test_who_deploys_fills_in_the_secrets_and_takes_on_cdk_s_roles() -> None:
     assert granted("deploy") == {"sts:AssumeRole", SECRETS, "secretsmanager:PutSecretValue"}
 
 
-@pytest.mark.parametrize("name", ["look", "act", "deploy"])
+@pytest.mark.parametrize("name", ["look", "act", "repair", "deploy"])
 def test_iam_grants_each_action_on_what_stands_beside_it(name: str) -> None:
     for statement in statements(name):
         for action in _listed(statement["Action"]):

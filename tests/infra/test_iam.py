@@ -3,16 +3,13 @@
 IAM takes an action that doesn't exist, and one that never applies to the resource beside it, without a word.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.grants import listed
 from tests.infra.policies import IAM, LOG_GROUP, Statement, format_of, statements
 from tests.infra.templates import Deployment
 
@@ -20,8 +17,6 @@ GLOBAL = {"aws:ResourceAccount", "aws:SecureTransport", "aws:SourceAccount", "aw
 """Those that no service lists: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html"""
 OF_OTHERS = {"dataset"}
 """What `GetMetricData` asks for on behalf of PromQL alone: the figures of services and of ours belong to none."""
-
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 type Action = Mapping[str, Any]
 """As IAM describes it."""
@@ -84,24 +79,6 @@ def keys_of(action: Action) -> set[str]:
 
 def test_each_statement_is_about_actions_resources_and_conditions_that_belong_together(deployment: Deployment) -> None:
     assert [fault for statement in statements(deployment) for fault in faults(statement)] == []
-
-
-def test_the_policy_of_who_repairs_is_about_what_belongs_together() -> None:
-    policy = json.loads((EXAMPLES / "operator-repair.json").read_text())["Statement"]
-    found = [
-        Statement(
-            "operator-repair",
-            tuple(listed(each["Action"])),
-            tuple(listed(each["Resource"])),
-            frozenset(key for keys in each.get("Condition", {}).values() for key in keys),
-        )
-        for each in policy
-    ]
-    assert [fault for statement in found for fault in faults(statement)] == []
-    assert {action for statement in found for action in statement.actions} >= {
-        "emr-serverless:StartJobRun",
-        "iam:PassRole",
-    }
 
 
 QUEUE = "arn:aws:sqs:us-east-1:111111111111:name"
