@@ -146,9 +146,7 @@ def test_the_command_on_the_page_replays_exactly_what_was_reported(lake: str) ->
 
 
 def test_a_lake_on_s3_is_repaired_by_the_function_that_the_docs_define() -> None:
-    [function] = re.findall(
-        r"^(\w+)\(\) \{\n  aws emr-serverless .*?^\}", OPERATIONS.read_text(), re.MULTILINE | re.DOTALL
-    )
+    [function] = re.findall(r"^(\w+)\(\) \{ start_job Repairs Replay replay ", OPERATIONS.read_text(), re.MULTILINE)
     command = ABOUT.replay()
     assert shlex.split(command) == [function, "--from", "2026-11-20T00:00:00", "--to", "2026-11-21T00:00:00"]
     assert (
