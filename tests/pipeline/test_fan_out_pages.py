@@ -3,6 +3,7 @@
 from pathlib import Path
 from uuid import UUID
 
+import pytest
 from pyspark.sql import SparkSession
 
 from clarion.decisions import NotificationDecision
@@ -12,6 +13,7 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.lake.lookup import Lookup
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.reconciliation.reconcile import reconcile
+from pipeline.spark.session import FEW_BYTES, fitted
 from pipeline.terms import DEFAULT
 from tests.pipeline.small_lake import PHONE, TABLET, SmallLake, Way, ruled, subscribed
 
@@ -22,8 +24,9 @@ FIRST, EARLY = UUID(int=3), UUID(int=4)
 CLIENTS = {who: bytes([who.int]) * 32 for who in (PHONE, TABLET, FIRST, EARLY)}
 
 
+@pytest.mark.parametrize("size", [FEW_BYTES, FEW_BYTES + 1])
 def test_who_comes_or_goes_before_its_page_is_judged_by_the_rules_of_its_page(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, size: int
 ) -> None:
     """Of two pages a minute apart, the first has FIRST and EARLY, whose rule comes only after it. PHONE's goes meanwhile."""
     lake, small, way = EventLake(spark, str(tmp_path)), SmallLake(tmp_path), Way(START + HOUR_MS)
@@ -37,7 +40,8 @@ def test_who_comes_or_goes_before_its_page_is_judged_by_the_rules_of_its_page(
     way.at += 60_000
     small.stream(way.notification(to=TABLET, client=CLIENTS[TABLET]), way.push(to=TABLET))
     compact(lake, Period(BEFORE, NOW), NOW)
-    found = reconcile(lake, DAY, NOW, DEFAULT).differences.collect()
+    with fitted(spark, size):
+        found = reconcile(lake, DAY, NOW, DEFAULT).differences.collect()
     wrong = (str(EARLY), "unexpected", "no rule in force")
     assert [(row["subscription_id"], row["difference"], row["evidence"]) for row in found] == [wrong]
     whole = explained(lake, way.envelope_id)
