@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from clarion.networks import NETWORKS
-from pipeline.direct import add_leeway, client_id, instant
+from pipeline.direct import WITHOUT_SPARK, add_leeway, client_id, instant
 from pipeline.findings import REPAIRABLE
 from pipeline.generator.parts import PARTS
 from pipeline.period import DAY_MS, HOUR_MS, Period
@@ -33,9 +33,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="clarion-pipeline",
         description="Explain, repair and report from the lake.",
-        epilog="Beside these, without Spark: explain, erase; each has a --help of its own.",
     )
+    parser.set_defaults(start=None, end=None, has_period=False)
     jobs = parser.add_subparsers(dest="job", required=True)
+    for name, description in WITHOUT_SPARK.items():
+        jobs.add_parser(name, help=description, add_help=False)
     for name, (description, *adders) in _JOBS.items():
         job = jobs.add_parser(name, help=description, description=description)
         for add in (_everywhere, *adders):
@@ -48,25 +50,30 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     wanted.asked = wanted.start is not None
     start, end = wanted.start if wanted.asked else today - DAY_MS, wanted.end or today
     if end <= start:
-        parser.error("--to must be after --from")
+        parser.error("--to must be after --from" if wanted.end else "without --to, --from must be before today")
     wanted.period = Period(start, end)
     return wanted
 
 
 def _everywhere(job: Parser) -> None:
     job.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
-    job.add_argument(
-        "--from", dest="start", type=instant, help="UTC, such as 2026-11-20T16:00; default: yesterday's start"
-    )
-    job.add_argument("--to", dest="end", type=instant, help="up to, without; default: yesterday's end")
     job.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
     job.add_argument("--now", type=instant, default=clock(), help="what arrived later is left aside; default: now")
 
 
-def _strict(job: Parser) -> None:
+def _period(job: Parser) -> None:
+    job.set_defaults(has_period=True)
     job.add_argument(
-        "--strict", action="store_true", help="end with 1 if something differs, is missing or can't be read"
+        "--from", dest="start", type=instant, help="UTC, such as 2026-11-20T16:00; default: yesterday's start"
     )
+    job.add_argument("--to", dest="end", type=instant, help="up to, without; default: yesterday's end")
+
+
+def _strict(found: str) -> Callable[[Parser], None]:
+    def add(job: Parser) -> None:
+        job.add_argument("--strict", action="store_true", help=f"end with 1 if {found}")
+
+    return add
 
 
 def _complete(job: Parser) -> None:
@@ -100,7 +107,9 @@ def _judging(job: Parser) -> None:
 
 
 def _watching(job: Parser) -> None:
-    job.add_argument("--every", type=int, default=60, help="seconds from one batch to the next; default: %(default)s")
+    job.add_argument(
+        "--every", type=_positive, default=60, help="seconds from one batch to the next; default: %(default)s"
+    )
     job.add_argument("--once", action="store_true", help="one batch, up to now")
     job.add_argument(
         "--overdue-seconds",
@@ -116,9 +125,9 @@ def _replaying(job: Parser) -> None:
     job.add_argument("--per-second", type=_pace, default=50, help="at most so many messages; default: %(default)s")
     job.add_argument("--receipt", type=_uuid, help="only what came of this envelope")
     job.add_argument("--subscription", dest="subscription_id", type=_uuid, help="only for this subscription")
-    job.add_argument("--client", type=client_id, help="only for this client: its id, hex")
+    job.add_argument("--client", type=client_id, help="only for this client: its id, 32 or 64 hex digits")
     job.add_argument("--network", choices=NETWORKS, help="only envelopes of this network")
-    job.add_argument("--difference", choices=REPAIRABLE, help="only differences of this kind")
+    job.add_argument("--difference", choices=[str(each) for each in REPAIRABLE], help="only differences of this kind")
 
 
 def _paged(job: Parser) -> None:
@@ -130,13 +139,13 @@ def _retiring(job: Parser) -> None:
     _careful(job)
     job.add_argument(
         "--dead-days",
-        type=_days,
+        type=_positive,
         default=30,
         help="after so many days with a dead token, at least one; default: %(default)s",
     )
     job.add_argument(
         "--idle-days",
-        type=_days,
+        type=_positive,
         default=180,
         help="after so many days with no match, no direct push, no wake-up and no change, of which the lake has each "
         "hour; default: %(default)s",
@@ -146,12 +155,12 @@ def _retiring(job: Parser) -> None:
     )
 
 
-def _days(text: str) -> int:
+def _positive(text: str) -> int:
     """Raises `ArgumentTypeError` for less than one."""
-    days = int(text)
-    if days < 1:
-        raise argparse.ArgumentTypeError("at least one day")
-    return days
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least one")
+    return number
 
 
 def _pace(text: str) -> float:
@@ -175,8 +184,8 @@ def _careful(job: Parser) -> None:
 
 
 def _generating(job: Parser) -> None:
-    job.add_argument("--statements", type=int, default=10_000)
-    job.add_argument("--rules", type=int, default=10_000, help="for statements")
+    job.add_argument("--statements", type=int, default=10_000, help="how many; default: %(default)s")
+    job.add_argument("--rules", type=int, default=10_000, help="for statements; default: %(default)s")
     for part in PARTS:
         job.add_argument(f"--{part.option}", type=int, default=part.default, help=part.help)
     job.add_argument("--earlier", type=int, default=0, help="statements besides that were shown up to a month before")
@@ -187,15 +196,25 @@ def _generating(job: Parser) -> None:
 
 
 _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
-    "compact": ("turn the stream's small files into Parquet", _counting, _reading_again, _strict),
-    "reconcile": ("compare what was done with what should have been", _complete, _judging, _strict),
+    "compact": (
+        "turn the stream's small files into Parquet",
+        *(_period, _counting, _reading_again, _strict("a line can't be read")),
+    ),
+    "reconcile": (
+        "compare what was done with what should have been",
+        *(_period, _complete, _judging, _strict("something differs, or an hour can't be judged")),
+    ),
     "watch": ("find what was lost within minutes, until it is stopped", _judging, _watching),
-    "replay": ("send to the live system again what it has lost", _complete, _judging, _replaying),
-    "report": ("tables and a page about a period", _complete, _paged, _strict),
+    "replay": ("send to the live system again what it has lost", _period, _complete, _judging, _replaying),
+    "report": (
+        "tables and a page about a period",
+        *(_period, _complete, _paged, _strict("an hour can't be judged")),
+    ),
     "daily": (
         "compact, reconcile and report, as the schedule has it",
-        *(_counting, _complete, _judging, _strict, _paged),
+        *(_period, _counting, _complete, _judging, _paged),
+        _strict("something differs, a line can't be read, an hour can't be judged, or a day was never judged"),
     ),
     "retire": ("remove subscriptions that are of no use to anybody", _retiring),
-    "generate": ("make up a day with known answers", _generating),
+    "generate": ("make up a day with known answers", _period, _generating),
 }

@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
+from clarion.settings import Settings
 from pipeline import arguments
 from pipeline.direct import NO_ANSWER
 from pipeline.jobs import compact, daily, generate, reconcile, replay, report, retire, watch
-from pipeline.jobs.shared import log, terms_of
+from pipeline.jobs.shared import log, settings_of, terms_of
 from pipeline.lake.commits import LakeView
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.files import exists
@@ -32,6 +33,8 @@ JOBS: dict[str, Callable[[EventLake, argparse.Namespace], int]] = {
     "generate": generate.run,
 }
 """By the names of `pipeline.arguments`."""
+SETTINGS: dict[str, type[Settings]] = {"replay": replay.ReplaySettings, "retire": retire.RetireSettings}
+"""What a job needs of the environment, unless it is a dry run."""
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -53,8 +56,10 @@ def _run(wanted: argparse.Namespace) -> int:
     if wanted.job != "generate" and not exists(wanted.lake):
         log(f"there is no lake at {wanted.lake}")
         return 1
+    if wanted.job in SETTINGS and not wanted.dry_run:
+        settings_of(SETTINGS[wanted.job])
     started = time.monotonic()
-    log(f"{wanted.job} {wanted.period}")
+    log(f"{wanted.job} {wanted.period}" if wanted.has_period else wanted.job)
     size = (
         size_of(LakeView(wanted.lake), wanted.period, wanted.now, terms_of(wanted))
         if wanted.job == "reconcile"

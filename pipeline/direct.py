@@ -19,6 +19,10 @@ from pipeline.lake.raw import RAW
 from pipeline.period import DAY_MS, Period
 from pipeline.terms import DEFAULT
 
+WITHOUT_SPARK = {
+    "explain": "say of one thing what became of it, what should have, and why",
+    "erase": "remove what the lake has of a client",
+}
 BACK_DAYS = 7
 BAD_USAGE = 2
 NOT_SURE = 3
@@ -39,8 +43,11 @@ def main(words: Sequence[str]) -> int:
     wanted = parser.parse_args(words)
     if wanted.job == "explain" and not (wanted.asked or wanted.client):
         parser.error("explain what? A receipt, a subscription, an envelope, or all of a --client")
-    if wanted.job == "explain" and wanted.start is not None and wanted.end <= wanted.start:
-        parser.error("--to must be after --from")
+    if wanted.job == "explain":
+        until = wanted.end or _now()
+        if wanted.start is not None and until <= wanted.start:
+            parser.error("--to must be after --from" if wanted.end else "--from is in the future")
+        wanted.end = until
     try:
         if not exists(wanted.lake):
             _log(f"there is no lake at {wanted.lake}")
@@ -91,7 +98,7 @@ def run_erase(wanted: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="clarion-pipeline")
     jobs = parser.add_subparsers(dest="job", required=True)
-    explaining = jobs.add_parser("explain", help="every step of one thing, what should have been, and why")
+    explaining = jobs.add_parser("explain", help=WITHOUT_SPARK["explain"])
     explaining.add_argument(
         "asked",
         metavar="RECEIPT|SUBSCRIPTION|ENVELOPE",
@@ -106,16 +113,16 @@ def _parser() -> argparse.ArgumentParser:
         type=instant,
         help=f"UTC, such as 2026-11-20T16:00; default: {BACK_DAYS} days before --to",
     )
-    explaining.add_argument("--to", dest="end", type=instant, default=_now(), help="UTC; default: now")
-    explaining.add_argument("--client", type=client_id, help="only this client's part: its id, hex")
+    explaining.add_argument("--to", dest="end", type=instant, help="UTC; default: now")
+    explaining.add_argument("--client", type=client_id, help="only this client's part: its id, 32 or 64 hex digits")
     explaining.add_argument(
         "--show", type=int, default=20, help="so many subscriptions, or envelopes of one; default: %(default)s"
     )
     explaining.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
     add_leeway(explaining)
     explaining.add_argument("--json", action="store_true", help="for machines")
-    erasing = jobs.add_parser("erase", help="remove what the lake has of a client")
-    erasing.add_argument("client", metavar="CLIENT", type=client_id, help="its id, hex")
+    erasing = jobs.add_parser("erase", help=WITHOUT_SPARK["erase"])
+    erasing.add_argument("client", metavar="CLIENT", type=client_id, help="its id, 32 or 64 hex digits")
     erasing.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
     erasing.add_argument("--dry-run", action="store_true", help="say what would be removed, and write nothing")
     return parser
@@ -148,11 +155,11 @@ def _asked(text: str) -> bytes | UUID:
 def client_id(text: str) -> bytes:
     """Raises `ArgumentTypeError` for what is none; it is not repeated either."""
     try:
-        client = bytes.fromhex(text)
+        client = bytes.fromhex(text.removeprefix("0x"))
     except ValueError:
         client = b""
     if len(client) not in CLIENT_BYTES:
-        raise argparse.ArgumentTypeError("is no client's id in hex")
+        raise argparse.ArgumentTypeError("is no client's id: 32 or 64 hex digits")
     return client
 
 

@@ -153,8 +153,8 @@ class Explanation:
         if self.absent:
             yield f"Of {len(self.absent)} of these hours the lake has nothing: {_named(self.absent)}."
         if self.pending:
-            not_compacted = "the raw lines were read, since they are not compacted yet"
-            yield f"Of {len(self.pending)} hours {not_compacted}: {_named(self.pending)}."
+            hours = f"{len(self.pending)} hour{'s' * (len(self.pending) != 1)}"
+            yield f"Of {hours} the raw lines were read, since they are not compacted yet: {_named(self.pending)}."
 
 
 def lives_of(subscriptions: Sequence[SubscriptionChanged], rules: Sequence[RuleSpan]) -> list[SubscriptionLife]:

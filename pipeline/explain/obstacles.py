@@ -91,7 +91,7 @@ def within_limits(one: Notified) -> Iterator[str]:
     if limit and one.sender is not None:
         window = window_after(one.earlier, limit)
         near = sum(abs(admitted.at - one.at) < limit.window for admitted in window.admitted)
-        yield f"{near} others of this sender had passed near it; {limit.count} may within {limit.window // 1000} s."
+        yield f"{near} other{'s' * (near != 1)} of this sender had passed near it; {limit.count} may within {limit.window // 1000} s."
 
 
 def window_after(decisions: Sequence[NotificationDecided], limit: Limit) -> Window:

@@ -195,11 +195,19 @@ def _answer(
         what,
         request.period,
         pending=list(lookup.pending(request.arrived)),
-        absent=lookup.absent(request.period),
+        absent=lookup.absent(_around(seen, request) if what in {"envelope", "receipt"} else request.period),
         receipts=shown,
         notes=list(_notes(receipts, shown)),
         doubts=list(_doubts(lookup, request, what, seen, receipts)),
     )
+
+
+def _around(seen: Sequence[ObservedReceipt], request: ExplainRequest) -> Period:
+    """The hours before and after all that was seen; where nothing was, all that is asked for."""
+    times = [at for one in seen for at in (one.observed_at, one.last_at)]
+    if not times:
+        return request.period
+    return Period(min(times) - HOUR_MS, min(max(times) + HOUR_MS, request.arrived.end))
 
 
 def _doubts(
@@ -214,7 +222,7 @@ def _doubts(
     before = lookup.doubts_before(request.period.start)
     if not times:
         return chain(before, lookup.doubts(request.arrived))
-    near = Period(min(times) - HOUR_MS, min(max(times) + HOUR_MS, request.arrived.end))
+    near = _around(seen, request)
     verdicts = [verdict for one in receipts for verdict in (one.verdict, *(each.verdict for each in one.notifications))]
     right = all(verdict.found == RIGHT for verdict in verdicts)
     is_whole = right and all(one.notifications for one in receipts)

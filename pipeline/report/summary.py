@@ -18,14 +18,14 @@ REACHED = {
     "asked": "asked for by a rule",
     "wanted": "wanted, by limits and claims too",
     "queued": "queued for a push",
-    "tried": "attempted",
+    "tried": "tried",
     "delivered": "delivered to the provider",
 }
 """The stages of a notification, each a part of the one before."""
 WRONG = {
     Difference.MISSING: "missing",
     Difference.WRONGLY_DROPPED: "wrongly dropped",
-    Difference.UNEXPECTED: "pushed against rules or limits",
+    Difference.UNEXPECTED: "pushed against rules or limits (unexpected)",
     Difference.LATE: "late",
 }
 MEANING = {

@@ -1,6 +1,8 @@
 """What the command line takes and what it refuses, of the jobs with Spark and of those without."""
 
 import argparse
+import os
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -58,6 +60,44 @@ def test_no_job_takes_what_is_yet_to_come_for_the_present(job: str, capsys: pyte
     assert "--now must not be in the future" in capsys.readouterr().err
 
 
+def test_a_beginning_in_the_future_is_named_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    """And not an end, which nobody has given."""
+    with pytest.raises(SystemExit):
+        parsed("report", "--from", "2999-01-01")
+    assert "without --to, --from must be before today" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["explain", *WITHOUT_SPARK["explain"], *LAKE, "--from", "2999-01-01"])
+    assert "--from is in the future" in capsys.readouterr().err
+
+
+def test_the_help_names_every_job(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        arguments.parse(["--help"])
+    assert ended.value.code == 0
+    [jobs] = re.findall(r"\{(\S+)\} \.\.\.", capsys.readouterr().out)
+    assert set(jobs.split(",")) == {*cli.JOBS, *direct.JOBS}
+
+
+@pytest.mark.parametrize("job", cli.SETTINGS)
+def test_the_environment_is_asked_before_spark_starts(
+    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("CLARION_")]:
+        monkeypatch.delenv(name)
+    assert cli.main([job, "--lake", str(tmp_path)]) == 4
+    said = capsys.readouterr().err
+    assert said.startswith(f"» {job} can't go on: the environment is not as docs/lake.md has it: CLARION_")
+
+
+def test_a_watch_pauses_for_whole_seconds() -> None:
+    """Spark takes no others."""
+    assert str(parsed("watch", "--every", "30").every) == "30"
+
+
+def test_a_clients_id_may_begin_with_0x() -> None:
+    assert direct.client_id("0x" + "ab" * 32) == bytes.fromhex("ab" * 32)
+
+
 def test_a_period_that_has_only_a_beginning_goes_up_to_today() -> None:
     assert parsed("report", "--from", "2026-02-27", "--now", "2026-03-01T12:00").period == Period(
         TODAY - 2 * DAY_MS, TODAY
@@ -85,6 +125,9 @@ def test_a_period_that_has_only_a_beginning_goes_up_to_today() -> None:
         ["replay", "--client", ""],
         ["replay", "--client", "73696d706c65783a"],
         ["compact", "--dry-run"],
+        ["watch", "--every", "0"],
+        ["watch", "--from", "2026-03-01"],
+        ["retire", "--to", "2026-03-01"],
         ["report", "--stream", "events"],
         ["compact", "--stream", "events", "--assume-quiet"],
         ["watch", "--strict"],

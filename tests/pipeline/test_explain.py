@@ -66,6 +66,13 @@ def test_what_was_delivered_is_right_and_says_why(lake: SmallLake) -> None:
     assert "A rule in force since" in notification.verdict.reasons[0]
 
 
+def test_of_an_envelope_only_the_hours_around_it_are_named_where_the_lake_has_nothing_of_them(lake: SmallLake) -> None:
+    way = Way()
+    lake.commit(*way.delivered())
+    assert explained(lake, way.receipt).absent == [hour_path(START + HOUR_MS)]
+    assert len(explained(lake, PHONE).absent) > 40
+
+
 def test_a_receipt_is_answered_as_its_envelope_is(lake: SmallLake) -> None:
     way = Way()
     again = Way(START + HOUR_MS, number=2, raw=way.raw)

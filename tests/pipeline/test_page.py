@@ -83,7 +83,7 @@ def test_a_page_begins_with_how_the_day_went(day: str, badge: str, headline: str
 def test_a_loss_is_named_with_its_hour_network_evidence_and_what_else_went_wrong() -> None:
     text = text_of(rendered(reports.outage()))
     assert "Most of them, 1,210, between 2026-11-20 14:00 and 15:00 UTC (statements)." in text
-    assert "And 12 late, 9 wrongly dropped, 5 pushed against rules or limits." in text
+    assert "And 12 late, 9 wrongly dropped, 5 pushed against rules or limits (unexpected)." in text
     assert "8,826 of 9,504 wanted notifications delivered: 92.8%." in text
     assert "2026-11-20 14:00 missing statements 1,210" in text
     assert (
