@@ -200,5 +200,5 @@ def _delivery(pushes: Sequence[PushTried], leeway: Leeway) -> tuple[str, str]:
         return Difference.MISSING, f"{_without_end(last)} {last.reason or last.decision}."
     latency = min((push.latency_ms for push in pushes if push.decision in REACHED), default=0)
     if latency > leeway.late:
-        return Difference.LATE, f"It was delivered only after {latency} ms."
+        return Difference.LATE, f"It was delivered only after {latency / 1_000:.1f} s."
     return RIGHT, f"It ended as {last.decision} at attempt {last.attempt}."

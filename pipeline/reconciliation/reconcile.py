@@ -167,7 +167,7 @@ def lost_or_late(compared: DataFrame, astray: DataFrame, terms: Terms, now: int)
     waiting = F.concat(F.lit("waits, tried "), "last.attempt", F.lit(" times: "), why)
     given_up = F.concat(F.lit("given up after attempt "), "last.attempt", F.lit(": "), why)
     undone = F.when(waits(now), waiting).otherwise(given_up)
-    late = F.concat(F.lit("delivered after "), F.col("latency_ms"), F.lit(" ms"))
+    late = F.format_string("delivered after %.1f s", F.col("latency_ms") / 1_000)
     difference = (
         F.when(F.col("last").isNull(), as_difference(Difference.MISSING, F.lit("queued, but never tried")))
         .when(stale, as_difference(Difference.LATE, F.lit("too late to be of use")))

@@ -32,6 +32,13 @@ class About:
         """Whether `replay` is the shell function of docs/operations.md, which names the lake itself."""
         return self.lake.startswith(("s3://", "s3a://"))
 
+    @property
+    def queue(self) -> str:
+        """The command that finds what `replay` needs to know of the live system, where it is run by hand."""
+        name = f"clarion-{self.stage or 'STAGE'}-envelopes"
+        found = f'"$(aws sqs get-queue-url --queue-name {name} --output text)"'
+        return f"export CLARION_ENVELOPES_QUEUE_URL={found}"
+
     def replay(self, **chosen: str) -> str:
         """The command that sends again what this period lost; `chosen` are options that select a part of it."""
         program = ["replay"] if self.on_emr else ["clarion-pipeline", "replay", *self._places]

@@ -25,7 +25,7 @@ from pipeline.terms import JUDGED
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 TOP = 10
 EXAMPLES = 3
-NUMBER_OR_ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]+"
+NUMBER_OR_ID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]+(\.[0-9]+)?"
 MILLION = 1_000_000
 _ACCURACY = 10_000
 

@@ -72,7 +72,7 @@ def outage() -> MadeUp:
     ]
     evidence = {
         "missing": "queued, but never tried",
-        "late": "delivered after 93412 ms",
+        "late": "delivered after 93.4 s",
         "unexpected": "no rule in force",
         "wrongly_dropped": "rate_limited, though 3 of 30 had passed",
     }

@@ -155,6 +155,12 @@ def test_a_lake_on_s3_is_repaired_by_the_function_that_the_docs_define() -> None
     )
 
 
+def test_a_lake_elsewhere_is_repaired_once_the_queue_is_known() -> None:
+    text = text_of(page(reports.outage(), replace(ABOUT, lake="/var/lake", stage="prod"), earlier()))
+    queue = '"$(aws sqs get-queue-url --queue-name clarion-prod-envelopes --output text)"'
+    assert f"--dry-run export CLARION_ENVELOPES_QUEUE_URL={queue} clarion-pipeline replay --lake /var/lake" in text
+
+
 def test_what_one_network_has_lost_is_sent_again_alone() -> None:
     text = text_of(rendered(reports.outage()))
     commands = re.findall(r"--difference (\w+) --network (\w+)", text)

@@ -125,7 +125,7 @@ def test_each_kind_and_network_has_examples_with_evidence(tables: dict[str, list
 def test_examples_show_the_most_frequent_evidence_from_its_worst_hour(spark: SparkSession) -> None:
     """However few and early others are. Evidence that differs in its numbers or ids alone is the same."""
     grounds = [(HOUR.start + place, "never decided") for place in range(2)]
-    grounds += [(NOON + place, f"delivered after {place} ms") for place in range(3)]
+    grounds += [(NOON + place, f"delivered after {place}.5 s") for place in range(3)]
     grounds += [(HOUR.start + 9, f"already queued under receipt {UUID(int=1)}")]
     grounds += [(HOUR.end + place, "queued, but never tried") for place in range(4)] + [
         (NOON, "queued, but never tried")
@@ -137,7 +137,7 @@ def test_examples_show_the_most_frequent_evidence_from_its_worst_hour(spark: Spa
     found = spark.createDataFrame([{field: row.get(field) for field in DIFFERENCE.names} for row in rows], DIFFERENCE)
     assert [(row["alike"], row["at"], row["receipt"], row["evidence"]) for row in examples(found).collect()] == [
         (5, HOUR.end, "06", "queued, but never tried"),
-        (3, NOON, "02", "delivered after 0 ms"),
+        (3, NOON, "02", "delivered after 0.5 s"),
         (2, HOUR.start, "00", "never decided"),
     ]
 
