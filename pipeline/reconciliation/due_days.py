@@ -178,13 +178,13 @@ def _observed(lines: Lines) -> DataFrame:
 
 
 def _decided(lines: Lines) -> DataFrame:
-    """What was decided rightly, or of what else is there, only its envelope and the rules say."""
+    """Any decision may be wrong, or all that is left of its envelope."""
     envelopes = lines(EventKind.ENVELOPE).select(_day_of(F.col("observed_at")))
     return envelopes.unionByName(lines(EventKind.NOTIFICATION).select(_day_of(_judged_at())))
 
 
 def _claimed(lines: Lines, lake: EventLake, days: Sequence[Period], yesterday: Period) -> DataFrame:
-    """What was queued before yesterday and was not known is a claim that other days were judged without."""
+    """What was queued before yesterday, and comes only now, is a claim without which other days were judged."""
     queued = F.col("decision") == NotificationDecision.QUEUED
     late = (
         lines(EventKind.NOTIFICATION).where(queued & (_judged_at() < yesterday.start)).select("envelope_id").distinct()
