@@ -183,7 +183,8 @@ class Rewriter:
             return
         files, place = filesystem(joined(self.root, path))
         if not isinstance(files, fs.LocalFileSystem):
-            with files.open_output_stream(place) as stream:
+            # By itself PyArrow compresses what has the name of a compressed file, and the content is compressed already.
+            with files.open_output_stream(place, compression=None) as stream:
                 stream.write(content)
             return
         target = Path(place)

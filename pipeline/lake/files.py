@@ -86,7 +86,7 @@ def read_text(source: str) -> str | None:
         return _object(*_place(source))[0]
     files, path = filesystem(source)
     try:
-        with files.open_input_stream(path) as stream:
+        with files.open_input_stream(path, compression=None) as stream:
             return str(stream.read(), "utf-8")
     except FileNotFoundError:
         return None
@@ -118,7 +118,7 @@ def opened(target: str) -> pa.NativeFile:
     files, path = filesystem(target)
     if isinstance(files, fs.LocalFileSystem):
         files.create_dir(path.rpartition("/")[0])
-    return files.open_output_stream(path)
+    return files.open_output_stream(path, compression=None)
 
 
 def remove(root: str, paths: Iterable[str]) -> None:

@@ -182,7 +182,7 @@ def _lists(values: Sequence[Sequence[object]], kind: pa.DataType) -> pa.ListArra
 def _read(root: str, location: str) -> bytes | None:
     files, folder = _opened(root)
     try:
-        with files.open_input_stream(f"{folder}/{location}") as stream:
+        with files.open_input_stream(f"{folder}/{location}", compression=None) as stream:
             content: bytes = stream.read()
     except FileNotFoundError:
         return None
