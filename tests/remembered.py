@@ -4,12 +4,15 @@ moto lists the methods of the class that answers, spells names in snake case let
 addresses together; botocore checks each letter of its user agent. That was a fifth of the crash tests' time.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 import moto.core.responses
 import moto.sqs.models
+import pytest
 from botocore import useragent
 from moto.core.base_backend import BaseBackend
 
@@ -37,3 +40,15 @@ def _urls_of(backend: BaseBackend) -> Any:
     if kind not in _urls:
         _urls[kind] = MOTOS_URLS.fget(backend)
     return _urls[kind]
+
+
+@contextmanager
+def more_methods(kind: type, **methods: Callable[..., Any]) -> Iterator[None]:
+    """Have one of moto's classes answer further requests, or some otherwise."""
+    names: Any = getattr(moto.core.responses, "method_names_from_class")  # noqa: B009 - which it does not export
+    with pytest.MonkeyPatch.context() as patch:
+        for name, method in methods.items():
+            patch.setattr(kind, name, method, raising=False)
+        names.cache_clear()
+        yield
+    names.cache_clear()

@@ -14,7 +14,7 @@ from console import cli, explain
 from local import keys, tls
 from local.apns import Apns
 from local.fcm import Fcm
-from tests import moto_percentiles
+from tests import moto_percentiles, remembered
 from tests.console.account import REGION, Account, Clarion, CloudFormation, Ended, MoveTasks, Quotas
 from tests.standins import running
 
@@ -47,22 +47,23 @@ def session() -> boto3.Session:
 
 
 @pytest.fixture
-def move_tasks(monkeypatch: pytest.MonkeyPatch) -> MoveTasks:
+def move_tasks() -> Iterator[MoveTasks]:
     tasks = MoveTasks()
-    for name, answer in (("start_message_move_task", tasks.start), ("list_message_move_tasks", tasks.list_moves)):
-        monkeypatch.setattr(SQSResponse, name, _method(answer), raising=False)
-    monkeypatch.setattr(SQSResponse, "cancel_message_move_task", _method(tasks.cancel), raising=False)
-    return tasks
+    answers = {
+        "start_message_move_task": tasks.start,
+        "list_message_move_tasks": tasks.list_moves,
+        "cancel_message_move_task": tasks.cancel,
+    }
+    with remembered.more_methods(SQSResponse, **{name: _method(answer) for name, answer in answers.items()}):
+        yield tasks
 
 
 @pytest.fixture
-def quotas(monkeypatch: pytest.MonkeyPatch) -> Quotas:
+def quotas() -> Iterator[Quotas]:
     made = Quotas()
-    monkeypatch.setattr(ServiceQuotasResponse, "get_service_quota", _method(made.get))
-    monkeypatch.setattr(
-        ServiceQuotasResponse, "get_aws_default_service_quota", _method(made.get_default), raising=False
-    )
-    return made
+    answers = {"get_service_quota": made.get, "get_aws_default_service_quota": made.get_default}
+    with remembered.more_methods(ServiceQuotasResponse, **{name: _method(answer) for name, answer in answers.items()}):
+        yield made
 
 
 @pytest.fixture

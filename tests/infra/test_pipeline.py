@@ -332,8 +332,12 @@ def test_driver_and_executors_find_the_archives_where_spark_unpacks_them(outputs
 
 def test_what_the_page_takes_from_the_outputs_is_there(outputs: Mapping[str, str]) -> None:
     _, _, section = (DOCS / "operations.md").read_text().partition("\n## The pipeline\n")
-    asked = re.findall(r"\$\(output (\w+)\)", section)
-    assert set(asked) == outputs.keys()
+    asked = set(re.findall(r"\$\(pipeline_output (\w+)\)", section))
+    for application, role in re.findall(r"start_job ([A-Z]\w+) ([A-Z]\w+)", section):
+        given = {"application": application, "role": role}
+        for parameter, output in re.findall(r'\$\(pipeline_output "\$\{(\w+)\}(\w+)"\)', section):
+            asked.add(f"{given[parameter]}{output}")
+    assert asked == outputs.keys()
 
 
 def test_the_emulator_has_no_such_stack() -> None:
