@@ -31,8 +31,8 @@ _SHORT_LIVED = (
 
 _WITH_CLOCK = """
 from pipeline import __main__, arguments
-clock = arguments.clock
-arguments.clock = lambda: clock() + {ahead}
+now_ms = arguments.now_ms
+arguments.now_ms = lambda: now_ms() + {ahead}
 raise SystemExit(__main__.main())
 """
 """The command line, on another day."""

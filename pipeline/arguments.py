@@ -2,9 +2,9 @@
 
 import argparse
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from uuid import UUID
 
+from clarion.clock import now_ms
 from clarion.networks import NETWORKS
 from pipeline.direct import WITHOUT_SPARK, add_leeway, client_id, instant
 from pipeline.findings import REPAIRABLE
@@ -18,11 +18,6 @@ AGAIN, DROP = "again", "drop"
 """What `compact` is to do with lines that could not be read."""
 CLOCKS_DIFFER_MS = 60_000
 """So far ahead may be the clock of whoever says what time it is."""
-
-
-def clock() -> int:
-    """UNIX milliseconds."""
-    return int(datetime.now(UTC).timestamp() * 1000)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -43,7 +38,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         for add in (_everywhere, *adders):
             add(job)
     wanted = parser.parse_args(arguments)
-    if wanted.now > clock() + CLOCKS_DIFFER_MS:
+    if wanted.now > now_ms() + CLOCKS_DIFFER_MS:
         parser.error("--now must not be in the future: hours would be sealed, and files removed, too early")
     today = wanted.now - wanted.now % DAY_MS
     wanted.why = []
@@ -58,7 +53,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def _everywhere(job: Parser) -> None:
     job.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
     job.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
-    job.add_argument("--now", type=instant, default=clock(), help="what arrived later is left aside; default: now")
+    job.add_argument("--now", type=instant, default=now_ms(), help="what arrived later is left aside; default: now")
 
 
 def _period(job: Parser) -> None:

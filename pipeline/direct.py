@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
+from clarion.clock import now_ms
 from pipeline.erase.run import erase
 from pipeline.erase.traces import CLIENT_BYTES
 from pipeline.explain.cases import Leeway
@@ -44,7 +45,7 @@ def main(words: Sequence[str]) -> int:
     if wanted.job == "explain" and not (wanted.asked or wanted.client):
         parser.error("explain what? A receipt, a subscription, an envelope, or all of a --client")
     if wanted.job == "explain":
-        until = wanted.end or _now()
+        until = wanted.end or now_ms()
         if wanted.start is not None and until <= wanted.start:
             parser.error("--to must be after --from" if wanted.end else "--from is in the future")
         wanted.end = until
@@ -170,10 +171,6 @@ def instant(text: str) -> int:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-20 or 2026-11-20T16:00") from None
     return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _now() -> int:
-    return int(datetime.now(UTC).timestamp() * 1000)
 
 
 def _log(line: str) -> None:

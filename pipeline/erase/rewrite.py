@@ -25,7 +25,7 @@ from pipeline.lake.commits import (
     new_commit,
     read_manifest,
 )
-from pipeline.lake.files import filesystem, joined, listed, remove, replace_file
+from pipeline.lake.files import filesystem, joined, listed, remove, write_bytes
 from pipeline.lake.lookup import read_bytes
 from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.lake.raw import RAW, arrival_hour
@@ -181,15 +181,11 @@ class Rewriter:
         """A reader meets the old file or the new one. Beside a local file may lie Hadoop's checksum of the old one."""
         if self.dry_run:
             return
-        files, place = filesystem(joined(self.root, path))
-        if not isinstance(files, fs.LocalFileSystem):
-            # By itself PyArrow compresses what has the name of a compressed file, and the content is compressed already.
-            with files.open_output_stream(place, compression=None) as stream:
-                stream.write(content)
-            return
-        target = Path(place)
-        target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
-        replace_file(target, content)
+        target = joined(self.root, path)
+        files, place = filesystem(target)
+        if isinstance(files, fs.LocalFileSystem):
+            Path(place).with_name(f".{Path(place).name}.crc").unlink(missing_ok=True)
+        write_bytes(target, content)
 
     def delete(self, paths: Iterable[str]) -> None:
         if not self.dry_run:

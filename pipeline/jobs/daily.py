@@ -61,13 +61,8 @@ def _status_of_judged(lake: EventLake, wanted: argparse.Namespace) -> int:
     """What `reconcile` returned for a period that an earlier run has judged."""
     found = lake.differences(wanted.period)
     differences = found.count() if found is not None else 0
-    return strict(
-        wanted,
-        {
-            "differences": differences,
-            "large envelopes were not read": reconcile.unread_then(lake, wanted.period),
-            "hours can't be judged": name_incomplete(lake, wanted),
-        },
+    return reconcile.strictly(
+        wanted, differences, reconcile.unread_then(lake, wanted.period), name_incomplete(lake, wanted)
     )
 
 

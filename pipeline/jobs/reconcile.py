@@ -3,12 +3,13 @@
 import argparse
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from pipeline.columns import EventKind
+from pipeline.compaction.completeness import IncompleteHour
 from pipeline.findings import INCOMPLETE, UNJUDGED, UNREAD, Difference
 from pipeline.jobs.shared import log, name_incomplete, reconciled, strict, terms_of
 from pipeline.lake.commits import read_manifest
@@ -46,14 +47,17 @@ def _run(lake: EventLake, wanted: argparse.Namespace) -> int:
         log("all of this is provisional: the lake has not all of the period")
     others = {UNJUDGED: secret.total(), UNREAD: large.total(), INCOMPLETE: len(incomplete)}
     _print(wanted.period, counts | others)
-    return strict(
-        wanted,
-        {
-            "differences": sum(counts.values()),
-            "large envelopes were not read": large.total(),
-            "hours can't be judged": incomplete,
-        },
-    )
+    return strictly(wanted, sum(counts.values()), large.total(), incomplete)
+
+
+def strictly(wanted: argparse.Namespace, differences: int, large: int, incomplete: Sequence[IncompleteHour]) -> int:
+    """How a strict run ends that has found so many differences, and did not read so many `large` envelopes."""
+    flaws: dict[str, int | Sequence[IncompleteHour]] = {
+        "differences": differences,
+        "large envelopes were not read": large,
+        "hours can't be judged": incomplete,
+    }
+    return strict(wanted, flaws)
 
 
 def unread_then(lake: EventLake, period: Period) -> int:

@@ -93,13 +93,17 @@ def read_text(source: str) -> str | None:
 
 
 def write_text(target: str, text: str) -> None:
+    write_bytes(target, text.encode())
+
+
+def write_bytes(target: str, content: bytes) -> None:
     """As one file, in the place of any other: a reader meets the old one or the new one. In S3 it is one PUT."""
     files, path = filesystem(target)
     if isinstance(files, fs.LocalFileSystem):
-        replace_file(Path(path), text.encode())
+        replace_file(Path(path), content)
         return
     with opened(target) as stream:
-        stream.write(text.encode())
+        stream.write(content)
 
 
 def replace_file(target: Path, content: bytes) -> None:
@@ -114,7 +118,10 @@ def replace_file(target: Path, content: bytes) -> None:
 
 
 def opened(target: str) -> pa.NativeFile:
-    """A file to write to, and its folder: in S3 there are none, and PyArrow would make an object for each."""
+    """A file to write to, and its folder: in S3 there are none, and PyArrow would make an object for each.
+
+    By itself PyArrow compresses what has the name of a compressed file.
+    """
     files, path = filesystem(target)
     if isinstance(files, fs.LocalFileSystem):
         files.create_dir(path.rpartition("/")[0])

@@ -103,13 +103,14 @@ def retire(
             rows_removed = _remove_unchanged(connection, there, known, bytes(client_id))
             removed += len(rows_removed)
             gone = [_as_listed(known[name]) for name in sorted({*known} - {row.subscription_id for row in there})]
-            for row in (*rows_removed, *gone):
+            ended = (*rows_removed, *gone)
+            for row in ended:
                 events.add(SubscriptionChanged.of_removed(row, now, "retired"))
             lost = events.flush()
-            for row in (*rows_removed, *gone):
+            for row in ended:
                 erase(connection, row.subscription_id)
             if lost:
-                raise RetireStopped([row.subscription_id for row in (*rows_removed, *gone)])
+                raise RetireStopped([row.subscription_id for row in ended])
         report(removed)
     return removed
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from clarion.clock import now_ms
 from clarion.networks.simplex.commands import client_id
 from clarion.networks.zulip.servers import Server
 from pipeline import arguments, cli, direct
@@ -53,7 +54,7 @@ def test_a_period_is_in_utc_unless_it_says_otherwise() -> None:
 def test_no_job_takes_what_is_yet_to_come_for_the_present(job: str, capsys: pytest.CaptureFixture[str]) -> None:
     """It would remove a file that another writer is about to commit, and seal an hour that is under way."""
     soon = datetime.now(UTC) + timedelta(seconds=30)
-    assert parsed(job, "--now", soon.isoformat()).now > arguments.clock()
+    assert parsed(job, "--now", soon.isoformat()).now > now_ms()
     with pytest.raises(SystemExit) as ended:
         parsed(job, "--now", (soon + timedelta(minutes=5)).isoformat())
     assert ended.value.code == 2
