@@ -12,8 +12,9 @@ ROUNDS = 6
 
 def main() -> None:
     ledger.main()
-    with deployed_stages() as stages:
-        for each in (wake_ups, zulip, walletconnect, simplex):
+    for each in (wake_ups, zulip, walletconnect, simplex):
+        # Each of its own, as what one leaves in a queue the next would receive.
+        with deployed_stages() as stages:
             print("\n" + each.report(each.measure(stages, rounds=ROUNDS)))
     measured = measure_all()
     print()
