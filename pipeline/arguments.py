@@ -193,11 +193,12 @@ def _generating(job: Parser) -> None:
 _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
     "compact": (
         "turn the stream's small files into Parquet",
-        *(_period, _counting, _reading_again, _strict("a line can't be read")),
+        *(_period, _counting, _reading_again, _strict("a line can't be read, or a file is damaged")),
     ),
     "reconcile": (
         "compare what was done with what should have been",
-        *(_period, _complete, _judging, _strict("something differs, or an hour can't be judged")),
+        *(_period, _complete, _judging),
+        _strict("something differs, a large envelope was not read, or an hour can't be judged"),
     ),
     "watch": ("find what was lost within minutes, until it is stopped", _judging, _watching),
     "replay": ("send to the live system again what it has lost", _period, _complete, _judging, _replaying),
@@ -208,7 +209,7 @@ _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
     "daily": (
         "compact, reconcile and report, as the schedule has it",
         *(_period, _counting, _complete, _judging, _paged),
-        _strict("something differs, a line can't be read, an hour can't be judged, or a day was never judged"),
+        _strict("compact, reconcile or report would, or a day was never judged"),
     ),
     "retire": ("remove subscriptions that are of no use to anybody", _retiring),
     "generate": ("make up a day with known answers", _period, _generating),

@@ -38,10 +38,7 @@ SETTINGS: dict[str, type[Settings]] = {"replay": replay.ReplaySettings, "retire"
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """0 if all is well; 1 without a lake, or if `--strict` finds that something differs, is missing or can't be read.
-
-    2 is for bad usage, `NO_ANSWER` where what can't be read, written or asked is needed.
-    """
+    """The exit code, as docs/lake.md has it under "How a job ends"."""
     wanted = arguments.parse(given)
     try:
         return _run(wanted)

@@ -37,9 +37,9 @@ from pipeline.report.report_files import is_written, report_name
 from pipeline.spark.frames import broadcast_if_few
 
 CATCH_UP_DAYS = 7
-"""So many days one run judges at most."""
-NAMED_DAYS = 15
-"""Of so many days each run names those that nobody has judged."""
+"""How far back an unjudged day is judged without `--from`, yesterday included."""
+NAMED_DAYS = LATEST_MS // DAY_MS
+"""How far back an unjudged day is named as overdue, yesterday included."""
 DAILY = "daily"
 """The name of a commit without files: what was judged until then, a daily run has returned."""
 _DAY = "day_start"

@@ -46,8 +46,7 @@ _READ = pa.schema([
     ("raw", pa.binary()),
 ])  # fmt: skip
 _CARRIED = _READ.names[:-1]
-# As many as pay for a batch, and few enough to stay in the processor's cache. They are of one row group, which has
-# 128 MB at most.
+# Enough to pay for a batch, few enough for the processor's cache. A batch lies in one row group: parquet.ROW_GROUP_BYTES.
 _ROWS = 1_000
 
 
