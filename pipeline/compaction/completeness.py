@@ -10,7 +10,7 @@ from pipeline.lake.commits import LakeView, Manifest, update
 from pipeline.lake.files import listed
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import arrived_files
-from pipeline.lake.snapshots import GRACE_MS, IN_FORCE, LATE_FILES_MS, day_of, last_before, not_in_full
+from pipeline.lake.snapshots import GRACE_MS, IN_FORCE, LATE_FILES_MS, day_of, last_before, unread_hours
 from pipeline.period import HOUR_MS, Period, arrivals, hour_start
 
 SEALED_AFTER_MS = 15 * 60_000
@@ -42,7 +42,7 @@ def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: b
     found = {each.hour: each for each in view.manifests(arrival)}
     arrived, sizes = arrived_files(view.root, arrival), _sizes(view.root, found.values())
     bases = {kind: last_before(view.root, kind, period.start - GRACE_MS) for kind in IN_FORCE}
-    carried = {hour for kind, base in bases.items() if base for hour in not_in_full(view.root, kind, base)}
+    carried = {hour for kind, base in bases.items() if base for hour in unread_hours(view.root, kind, base)}
     known_until = min(base.end if base else 0 for base in bases.values())
     incomplete = unread_before(view, Period(known_until, arrival.start), carried)
     for hour in arrival.hours():

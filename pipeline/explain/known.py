@@ -20,7 +20,7 @@ from pipeline.lake.snapshots import (
     GRACE_MS,
     LATE_FILES_MS,
     last_before,
-    not_in_full,
+    unread_hours,
     snapshot_days,
     snapshot_name,
 )
@@ -80,7 +80,7 @@ class Known:
 
     def _read_at_last(self, name: str, day: Period) -> list[str]:
         """The hours that the day's snapshot has not in full, and that were sealed anew since."""
-        unread = not_in_full(self.lookup.root, name, day)
+        unread = unread_hours(self.lookup.root, name, day)
         found = read_manifests(self.lookup.root, list(unread))
         return [each.hour for each in found if each.sealed_at != unread[each.hour]]
 

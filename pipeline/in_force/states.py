@@ -39,10 +39,10 @@ from pipeline.lake.snapshots import (
     day_of,
     last_before,
     made_at,
-    not_in_full,
     prune,
     read_snapshot,
     snapshot_days,
+    unread_hours,
 )
 from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, hour_start
 from pipeline.spark.frames import broadcast_if_few
@@ -89,14 +89,14 @@ def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
         unread = _unread(lake.view, kind, base, day.end)
         oldest = min(map(hour_start, unread), default=day.end)
         last = _LAST[kind](lake, base, day.end, oldest - LATEST_MS)
-        counts[kind] = write_day(lake, kind, day, last, now, seen=unread)
+        counts[kind] = write_day(lake, kind, day, last, now, unread=unread)
         prune(lake.root, kind, now, monthly=True)
     return counts
 
 
 def _unread(view: LakeView, kind: EventKind, base: Period | None, end: int) -> dict[str, int | None]:
     """The hours before `end` that nobody could read in full, with their `sealed_at`; `base` is the snapshot before."""
-    carried = not_in_full(view.root, kind, base) if base else {}
+    carried = unread_hours(view.root, kind, base) if base else {}
     unread = [each.hour for each in unread_before(view, Period(base.end if base else 0, end), carried.keys())]
     return {hour: found.sealed_at if (found := _manifest(view, hour)) else None for hour in unread}
 
@@ -152,7 +152,7 @@ def _late_files(view: LakeView, kind: EventKind, base: Period) -> Iterator[DataF
     for hour in view.manifests(late):
         if hour.sealed_at is None or hour.sealed_at > moment:
             yield from hour.kinds.get(kind, ())
-    for unread, sealed_at in not_in_full(view.root, kind, base).items():
+    for unread, sealed_at in unread_hours(view.root, kind, base).items():
         found = _manifest(view, unread)
         if hour_start(unread) < late.start and found and found.sealed_at != sealed_at:
             yield from found.kinds.get(kind, ())

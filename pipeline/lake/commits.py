@@ -14,8 +14,8 @@ commit is one write of the manifest, on the condition that the manifest is still
                                     writes C, if A is there: CommitConflict, it begins the hour anew
 
 A reader asks for the manifests once, and then meets the same files for as long as it runs: a file that was left out is
-removed by `pipeline.compaction.vacuum`, no earlier than two days later. What is of no hour has a name for one, such as
-`snapshots/rules/day=2026-11-20`.
+removed by `pipeline.compaction.vacuum`, no earlier than two days later. A commit that is not of an hour has a name, such
+as `snapshots/rules/day=2026-11-20`.
 """
 
 import json
@@ -65,17 +65,19 @@ class Manifest:
     `sealed_at` is when it was found complete, in UNIX milliseconds. `counted` is how many records the live system's own
     counters say must at least have come; None if nobody has asked them. `erased` is how many of its lines have been
     removed. `raw` are the stream's files that it was made of.
-    Of a period's differences, `seen` are the hours that they were made of, with the `sealed_at` that each had; of a
-    snapshot, those of the hours before its end that nobody could read in full.
+    `seen`: the hours that a period's differences, or its report, were made of, with the `sealed_at` that each had then.
+    `unread`: of a snapshot, the hours before its end that could not be read in full, with theirs.
     """
 
     hour: str
+    """What is committed: an hour of arrival (`2026-11-20/16`), or a name such as `snapshots/rules/day=2026-11-20`."""
     commit: str
     sealed_at: int | None = None
     counted: int | None = None
     raw: tuple[DataFile, ...] = ()
     kinds: Kinds = field(default_factory=dict)
     seen: Mapping[str, int | None] = field(default_factory=dict)
+    unread: Mapping[str, int | None] = field(default_factory=dict)
     erased: int = 0
 
     @property

@@ -32,7 +32,7 @@ from pipeline.lake.files import filesystem, folders, is_shown
 from pipeline.lake.pending import KEPT_BYTES, PendingLines
 from pipeline.lake.plans import runs_since
 from pipeline.lake.raw import RAW, arrived_files
-from pipeline.lake.snapshots import GRACE_MS, last_before, not_in_full
+from pipeline.lake.snapshots import GRACE_MS, last_before, unread_hours
 from pipeline.period import DAY_MS, Period, hour_runs, hour_start
 
 READERS = 16
@@ -164,7 +164,7 @@ class Lookup:
     def doubts_before(self, start: int) -> Iterator[str]:
         """What was in force may be unknown, by lines of long before that nobody could read."""
         day = last_before(self.root, kind_of(RulesChanged), start - GRACE_MS)
-        unread = not_in_full(self.root, kind_of(RulesChanged), day) if day else {}
+        unread = unread_hours(self.root, kind_of(RulesChanged), day) if day else {}
         yield from chain.from_iterable(map(_unread, read_manifests(self.root, sorted(unread))))
 
     def _hours(self, arrived: Period) -> set[str]:

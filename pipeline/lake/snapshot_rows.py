@@ -25,17 +25,23 @@ def read_days(lake: EventLake, name: str, schema: StructType, days: Iterable[Per
 
 
 def write_day(  # noqa: PLR0913 - each by name
-    lake: EventLake, name: str, day: Period, rows: DataFrame, now: int, *, seen: Mapping[str, int | None] | None = None
+    lake: EventLake,
+    name: str,
+    day: Period,
+    rows: DataFrame,
+    now: int,
+    *,
+    unread: Mapping[str, int | None] | None = None,
 ) -> int:
     """Commit a day's snapshot, in the place of an earlier one, with files in the order of the partitions of `rows`.
 
-    `seen` is as in `Manifest`.
+    `unread` is as in `Manifest`.
     """
     home = snapshot_name(name, day)
     write = partial(_write_batches, root=lake.root, folder=data_folder(name, home, new_commit()))
     written = rows.toDF(*map(file_name, rows.columns)).mapInArrow(write, in_spark(WRITTEN)).collect()
     files = tuple(DataFile(*row) for row in written)
-    update(lake.root, home, lambda known: replace(known, sealed_at=now, kinds={home: files}, seen=seen or {}))
+    update(lake.root, home, lambda known: replace(known, sealed_at=now, kinds={home: files}, unread=unread or {}))
     return sum(file.lines for file in files)
 
 

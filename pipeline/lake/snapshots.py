@@ -45,10 +45,10 @@ def read_snapshot(root: str, name: str, day: Period) -> Manifest | None:
     return read_manifest(root, snapshot_name(name, day))
 
 
-def not_in_full(root: str, name: str, day: Period) -> Mapping[str, int | None]:
-    """The hours before a snapshot's end that nobody could read in full, with the `sealed_at` that each had then."""
+def unread_hours(root: str, name: str, day: Period) -> Mapping[str, int | None]:
+    """The hours before a snapshot's end that could not be read in full, with the `sealed_at` that each had then."""
     found = read_snapshot(root, name, day)
-    return found.seen if found else {}
+    return found.unread if found else {}
 
 
 def made_at(root: str, name: str, day: Period) -> int:

@@ -352,7 +352,7 @@ def test_a_rule_that_a_snapshot_could_not_read_is_in_doubt_until_somebody_can(tm
     rule = {"key": b"another", "condition": b"alert", "condition_digest": None}
     snapshot(lake, "rules", day, {**known, "change": "added", **rule})
     for kind in ("subscription", "rules"):
-        update(lake.root, snapshot_name(kind, day_of(day)), lambda known: replace(known, seen={hour: 1}))
+        update(lake.root, snapshot_name(kind, day_of(day)), lambda known: replace(known, unread={hour: 1}))
     unreadable = DataFile("unreadable/none", 2, 0, "")
     update(lake.root, hour, lambda known: replace(known, sealed_at=1, kinds={"unreadable": (unreadable,)}))
     lake.commit(*way.delivered())

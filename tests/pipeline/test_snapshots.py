@@ -274,7 +274,7 @@ def unreadable(lake: EventLake, hour: str, *lines: bytes) -> None:
 def unread(lake: EventLake, number: int) -> set[str]:
     """The hours that the day's snapshot of rules has not in full."""
     snapshot = read_snapshot(lake.root, RULES, day_of(day(number)))
-    return set(snapshot.seen) if snapshot else set()
+    return set(snapshot.unread) if snapshot else set()
 
 
 def test_a_rule_that_nobody_could_read_is_carried_by_each_snapshot_until_somebody_can(lake: EventLake) -> None:
