@@ -8,7 +8,6 @@ from clarion.clock import now_ms
 from clarion.networks import NETWORKS
 from pipeline.direct import WITHOUT_SPARK, add_leeway, client_id, instant
 from pipeline.findings import REPAIRABLE
-from pipeline.generator.parts import PARTS
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.terms import DEFAULT
 
@@ -181,8 +180,7 @@ def _careful(job: Parser) -> None:
 def _generating(job: Parser) -> None:
     job.add_argument("--statements", type=int, default=10_000, help="how many; default: %(default)s")
     job.add_argument("--rules", type=int, default=10_000, help="for statements; default: %(default)s")
-    for part in PARTS:
-        job.add_argument(f"--{part.option}", type=int, default=part.default, help=part.help)
+    job.add_argument("--messages", type=int, default=2_000, help="of XMTP; default: %(default)s")
     job.add_argument("--earlier", type=int, default=0, help="statements besides that were shown up to a month before")
     job.add_argument("--delayed", type=int, default=0, help="of 10,000 receipts, so many with outcomes that come late")
     job.add_argument("--seed", type=int, default=1)

@@ -9,8 +9,7 @@ from pyspark.sql import functions as F
 from clarion.decisions import EnvelopeDecision, NotificationDecision
 from pipeline.columns import VERSION, EventKind
 from pipeline.compaction.completeness import declare_complete
-from pipeline.generator import faults, live, people, traffic
-from pipeline.generator.parts import PARTS
+from pipeline.generator import faults, live, people, traffic, xmtp
 from pipeline.generator.plan import NETWORK, Made, Plan
 from pipeline.lake.event_lake import EventLake, hour_columns
 from pipeline.lake.raw import RAW, arrived_files
@@ -53,8 +52,9 @@ def answers(lake: EventLake) -> DataFrame:
 
 def make(lake: EventLake, plan: Plan) -> dict[EventKind, DataFrame]:
     """The rows of each kind, of all networks."""
-    others = [part for part in PARTS if plan.amounts.get(part.option)]
-    parts = [_statements(lake, plan), *(part.make(lake.spark, plan, partial(_kept, lake)) for part in others)]
+    parts = [_statements(lake, plan)]
+    if plan.messages:
+        parts.append(xmtp.make(lake.spark, plan, partial(_kept, lake)))
     _kept(lake, "answers", reduce(DataFrame.unionByName, (part.answers for part in parts)))
     return {kind: reduce(DataFrame.unionByName, _rows(parts, kind)) for kind in EventKind}
 

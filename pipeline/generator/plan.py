@@ -1,6 +1,6 @@
 """What to make, and the dice: everything follows from the seed, except for the signatures, which are randomised."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from pipeline.period import DAY_MS, HOUR_MS, Period
 
 DICE = 10_000
 NETWORK = STATEMENTS
-"""Whose statements are made up; the parts of other networks are in `generator.parts`."""
+"""Whose statements are made up; `generator.xmtp` has XMTP's part."""
 
 type Keep = Callable[[str, DataFrame], DataFrame]
 """Writes a step down by its name, and reads it back."""
@@ -76,15 +76,15 @@ SOME_OF_EACH = Faults(
 class Plan:
     """`start` is a full hour in UNIX milliseconds; statements and other networks' envelopes come from then on, for `hours`.
 
-    `amounts` says how much there is of each part that `generator.parts` has. `earlier` statements come besides, which
-    were shown first up to a month before. Of the receipts, `delayed` of 10,000 have their outcomes in the lake days
-    later. `limits` are those that the deployment has for statements all the time.
+    `messages` are those of XMTP. `earlier` statements come besides, which were shown first up to a month before. Of the
+    receipts, `delayed` of 10,000 have their outcomes in the lake days later. `limits` are those that the deployment has
+    for statements all the time.
     """
 
     start: int
     statements: int
     rules: int
-    amounts: Mapping[str, int] = field(default_factory=dict)
+    messages: int = 0
     hours: int = 24
     earlier: int = 0
     delayed: int = 0

@@ -29,8 +29,6 @@ from pipeline.generator.plan import DICE, Keep, Made, Plan
 from pipeline.in_force.limits import default_span
 from pipeline.period import DAY_MS
 
-MESSAGES = "messages"
-"""The name of how many there are."""
 MEMBERS, INBOXES = 4, 3
 """Installations and inboxes of a group."""
 _AGAIN_MS = 2_000
@@ -91,7 +89,7 @@ def drafts(spark: SparkSession, plan: Plan) -> DataFrame:
 
     `clock` is how many periods the sender is ahead of the node.
     """
-    numbers = spark.range(plan.amounts[MESSAGES]).withColumnRenamed("id", "m")
+    numbers = spark.range(plan.messages).withColumnRenamed("id", "m")
     clock = plan.dice("clock", "m")
     return numbers.select(
         "m",
@@ -187,7 +185,7 @@ def _subscribed(crowd: DataFrame, plan: Plan) -> DataFrame:
 
 
 def _groups(plan: Plan) -> int:
-    return max(1, plan.amounts[MESSAGES] // _MESSAGES_OF_GROUP)
+    return max(1, plan.messages // _MESSAGES_OF_GROUP)
 
 
 def _first() -> list[Column]:

@@ -4,7 +4,6 @@ import argparse
 import json
 
 from pipeline.generator.day import answers, generate
-from pipeline.generator.parts import PARTS
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
 from pipeline.in_force.states import limit_history
 from pipeline.jobs.shared import log
@@ -15,8 +14,7 @@ from pipeline.period import HOUR_MS
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     plan = _plan(lake, wanted)
     generate(lake, plan, compacted=wanted.compacted)
-    others = "".join(f", {plan.amounts[part.option]:,} {part.option} {part.help}" for part in PARTS)
-    log(f"{plan.statements:>12,} statements, {plan.rules:,} rules{others}, {plan.period}")
+    log(f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.messages:,} messages of XMTP, {plan.period}")
     planted = answers(lake).groupBy("difference").count().collect()
     print(json.dumps({row["difference"]: row["count"] for row in planted}))
     return 0
@@ -27,7 +25,7 @@ def _plan(lake: EventLake, wanted: argparse.Namespace) -> Plan:
         wanted.period.start,
         statements=wanted.statements,
         rules=wanted.rules,
-        amounts={part.option: getattr(wanted, part.option) for part in PARTS},
+        messages=wanted.messages,
         hours=(wanted.period.end - wanted.period.start) // HOUR_MS,
         earlier=wanted.earlier,
         delayed=wanted.delayed,

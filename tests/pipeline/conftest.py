@@ -72,7 +72,7 @@ def copied(lake: EventLake, folder: Path) -> EventLake:
 
 @pytest.fixture(scope="session")
 def plan() -> Plan:
-    return Plan(START, statements=800, rules=500, amounts={"messages": 600}, hours=2, faults=SOME_OF_EACH)
+    return Plan(START, statements=800, rules=500, messages=600, hours=2, faults=SOME_OF_EACH)
 
 
 @pytest.fixture(scope="session")
