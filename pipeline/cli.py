@@ -20,7 +20,7 @@ from pipeline.lake.files import exists
 from pipeline.reconciliation.reconcile import size_of
 from pipeline.spark.ending import ended_by_signals, reason
 from pipeline.spark.progress import progress
-from pipeline.spark.session import session
+from pipeline.spark.session import session, starts_jvm
 
 JOBS: dict[str, Callable[[EventLake, argparse.Namespace], int]] = {
     "compact": compact.run,
@@ -59,7 +59,7 @@ def _run(wanted: argparse.Namespace) -> int:
     log(f"{wanted.job} {wanted.period}" if wanted.has_period else wanted.job)
     size = (
         size_of(LakeView(wanted.lake), wanted.period, wanted.now, terms_of(wanted))
-        if wanted.job == "reconcile"
+        if wanted.job == "reconcile" and starts_jvm()
         else None
     )
     with ended_by_signals(lambda: session(f"clarion {wanted.job}", size=size)) as spark:

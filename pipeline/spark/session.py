@@ -56,6 +56,11 @@ BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A JVM that runs for seconds: its second compiler and its collector's threads would take as much as all the rest."""
 
 
+def starts_jvm() -> bool:
+    """Whether this process starts it; otherwise spark-submit has, and has named the master as well."""
+    return "PYSPARK_GATEWAY_PORT" not in os.environ
+
+
 def session(
     name: str,
     *,
@@ -70,7 +75,7 @@ def session(
     """
     builder = SparkSession.builder.appName(name)
     settings = COMMON | dict(conf or {})
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, which then has named the master as well
+    if starts_jvm():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(f"local[{cores or '*'}]")
         partitions = shuffles or 2 * (cores or os.cpu_count() or 1)
