@@ -6,10 +6,10 @@ from uuid import UUID
 
 from clarion.clock import now_ms
 from clarion.networks import NETWORKS
-from pipeline.direct import WITHOUT_SPARK, add_leeway, client_id, instant
+from pipeline.direct import WITHOUT_SPARK, client_id, instant
 from pipeline.findings import REPAIRABLE
-from pipeline.period import DAY_MS, HOUR_MS, Period
-from pipeline.terms import DEFAULT
+from pipeline.period import DAY_MS, Period
+from pipeline.terms import add_options
 
 type Parser = argparse.ArgumentParser
 
@@ -87,16 +87,6 @@ def _reading_again(job: Parser) -> None:
         "--unreadable",
         choices=(AGAIN, DROP),
         help="do nothing but read again the lines of these hours that could not be read, as a later release may; or drop them",
-    )
-
-
-def _judging(job: Parser) -> None:
-    add_leeway(job)
-    job.add_argument(
-        "--lookback-hours",
-        type=int,
-        default=DEFAULT.lookback // HOUR_MS,
-        help="how far back to read decisions for claims that no snapshot has; default: %(default)s",
     )
 
 
@@ -195,18 +185,18 @@ _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
     ),
     "reconcile": (
         "compare what was done with what should have been",
-        *(_period, _complete, _judging),
+        *(_period, _complete, add_options),
         _strict("something differs, a large envelope was not read, or an hour can't be judged"),
     ),
-    "watch": ("find what was lost within minutes, until it is stopped", _judging, _watching),
-    "replay": ("send to the live system again what it has lost", _period, _complete, _judging, _replaying),
+    "watch": ("find what was lost within minutes, until it is stopped", add_options, _watching),
+    "replay": ("send to the live system again what it has lost", _period, _complete, add_options, _replaying),
     "report": (
         "tables and a page about a period",
         *(_period, _complete, _paged, _strict("an hour can't be judged")),
     ),
     "daily": (
         "compact, reconcile and report, as the schedule has it",
-        *(_period, _counting, _complete, _judging, _paged),
+        *(_period, _counting, _complete, add_options, _paged),
         _strict("compact, reconcile or report would, or a day was never judged"),
     ),
     "retire": ("remove subscriptions that are of no use to anybody", _retiring),

@@ -13,7 +13,7 @@ from clarion.settings import Settings
 from pipeline import arguments
 from pipeline.direct import NO_ANSWER
 from pipeline.jobs import compact, daily, generate, reconcile, replay, report, retire, watch
-from pipeline.jobs.shared import log, settings_of, terms_of
+from pipeline.jobs.shared import log, settings_of
 from pipeline.lake.commits import LakeView
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.files import exists
@@ -21,6 +21,7 @@ from pipeline.reconciliation.reconcile import size_of
 from pipeline.spark.ending import ended_by_signals, reason
 from pipeline.spark.progress import progress
 from pipeline.spark.session import session, starts_jvm
+from pipeline.terms import terms_of
 
 JOBS: dict[str, Callable[[EventLake, argparse.Namespace], int]] = {
     "compact": compact.run,

@@ -11,14 +11,13 @@ from uuid import UUID
 from clarion.clock import now_ms
 from pipeline.erase.run import erase
 from pipeline.erase.traces import CLIENT_BYTES
-from pipeline.explain.cases import Leeway
 from pipeline.explain.request import ExplainRequest, NotOfClientError, explain, parse_asked
 from pipeline.lake.commits import LAKE_ERRORS
 from pipeline.lake.files import exists
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.raw import RAW
 from pipeline.period import DAY_MS, Period
-from pipeline.terms import DEFAULT
+from pipeline.terms import add_options, terms_of
 
 WITHOUT_SPARK = {
     "explain": "say of one thing what became of it, what should have, and why",
@@ -63,8 +62,7 @@ def main(words: Sequence[str]) -> int:
 
 def run_explain(wanted: argparse.Namespace) -> int:
     period = Period(wanted.start if wanted.start is not None else wanted.end - BACK_DAYS * DAY_MS, wanted.end)
-    leeway = Leeway(1_000 * wanted.grace_seconds, 1_000 * wanted.late_seconds)
-    request = ExplainRequest(wanted.asked, period, wanted.client, wanted.show, leeway, wanted.oversize)
+    request = ExplainRequest(wanted.asked, period, wanted.client, wanted.show, terms_of(wanted), wanted.oversize)
     try:
         answer = explain(Lookup(wanted.lake), request)
     except NotOfClientError as error:
@@ -120,29 +118,13 @@ def _parser() -> argparse.ArgumentParser:
         "--show", type=int, default=20, help="so many subscriptions, or envelopes of one; default: %(default)s"
     )
     explaining.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
-    add_leeway(explaining)
+    add_options(explaining, "grace", "late")
     explaining.add_argument("--json", action="store_true", help="for machines")
     erasing = jobs.add_parser("erase", help=WITHOUT_SPARK["erase"])
     erasing.add_argument("client", metavar="CLIENT", type=client_id, help="its id, 32 or 64 hex digits")
     erasing.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
     erasing.add_argument("--dry-run", action="store_true", help="say what would be removed, and write nothing")
     return parser
-
-
-def add_leeway(job: argparse.ArgumentParser) -> None:
-    """What may differ and is right all the same."""
-    job.add_argument(
-        "--grace-seconds",
-        type=int,
-        default=DEFAULT.grace // 1_000,
-        help="around a change of rules or limits, either way is right; default: %(default)s",
-    )
-    job.add_argument(
-        "--late-seconds",
-        type=int,
-        default=DEFAULT.late // 1_000,
-        help="a later delivery is a difference; default: %(default)s",
-    )
 
 
 def _asked(text: str) -> bytes | UUID:

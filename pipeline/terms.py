@@ -1,7 +1,9 @@
 """What is judged by, how the command line says it, and what `reconcile` says of it beside its differences."""
 
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -21,11 +23,11 @@ _TERMS = pa.schema([
 _SECRET = pa.schema([("network", pa.string()), ("notifications", pa.int64())])
 _LARGE = pa.schema([("network", pa.string()), ("envelopes", pa.int64())])
 _OPTIONS = {
-    "grace": ("--grace-seconds", 1_000),
-    "late": ("--late-seconds", 1_000),
-    "lookback": ("--lookback-hours", HOUR_MS),
+    "grace": ("--grace-seconds", 1_000, "around a change of rules or limits, either decision is right"),
+    "late": ("--late-seconds", 1_000, "a later delivery is a difference"),
+    "lookback": ("--lookback-hours", HOUR_MS, "how far back to read decisions for claims that no snapshot has"),
 }
-"""Those of `pipeline.arguments`, and their units in milliseconds."""
+"""For each of the terms: its option, the option's unit in milliseconds, and its help."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,26 @@ class Terms:
         """The words of the command line that say those of `names`, or of all, which are not as by default."""
         values = {name: getattr(self, name) for name in names or _OPTIONS}
         others = {name: value for name, value in values.items() if value != getattr(DEFAULT, name)}
-        return [word for name, value in others.items() for word in _words(value, *_OPTIONS[name])]
+        words = ((option, str(others[name] // unit)) for name, (option, unit, _) in _OPTIONS.items() if name in others)
+        return list(chain.from_iterable(words))
 
 
 DEFAULT = Terms()
+
+
+def add_options(job: ArgumentParser, *names: str) -> None:
+    """The options for those of `names`, or for all."""
+    for name in names or _OPTIONS:
+        option, unit, text = _OPTIONS[name]
+        default, metavar = getattr(DEFAULT, name) // unit, option.rpartition("-")[2].upper()
+        help_ = f"{text}; default: %(default)s"
+        job.add_argument(option, dest=name, metavar=metavar, type=int, default=default, help=help_)
+
+
+def terms_of(options: Namespace) -> Terms:
+    """As the command line says; by default what it has no option for."""
+    given = {name: unit * getattr(options, name) for name, (_, unit, _) in _OPTIONS.items() if hasattr(options, name)}
+    return Terms(**given)
 
 
 def tables_of(
@@ -69,7 +87,3 @@ def judged_by(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[Terms,
     for row in tables.get(TERMS, ()):
         return Terms(row["grace"], row["late"], row["lookback"]), row["oversize"]
     return DEFAULT, None
-
-
-def _words(value: int, option: str, unit: int) -> tuple[str, str]:
-    return option, str(value // unit)

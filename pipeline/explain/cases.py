@@ -13,14 +13,7 @@ from clarion.subscription_events import SubscriptionChanged
 from pipeline.columns import file_name
 from pipeline.explain.in_force import RuleSpan
 from pipeline.in_force.limits import LimitSpan
-from pipeline.terms import DEFAULT
-
-
-class Leeway(NamedTuple):
-    """Milliseconds: so close to a change or an expiry either decision is right, and a delivery is late after `late`."""
-
-    grace: int = DEFAULT.grace
-    late: int = DEFAULT.late
+from pipeline.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -199,7 +192,7 @@ def read(name: str, raw: bytes | None) -> tuple[Envelope | None, EnvelopeDecisio
     return envelope, network(name).verify(envelope)
 
 
-def wish(observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway, until: int = 0) -> Wish:
+def wish(observation: ObservedReceipt, rules: Sequence[RuleSpan], terms: Terms, until: int = 0) -> Wish:
     """Of several rules the most urgent answer counts; one that surely pushes makes the others' secrets irrelevant.
 
     They are those that were in force up to `until`, if that is later than the decision on the envelope.
@@ -207,8 +200,8 @@ def wish(observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway
     envelope, first, last = observation.envelope, observation.first_at, max(observation.last_at, until)
     if envelope is None:
         return Wish(frozenset(), certain=False)
-    near = [span for span in rules if span.touches(first, last, leeway.grace)]
-    answered = [(span.covers(first, last, leeway.grace), _answers(envelope, span, first)) for span in near]
+    near = [span for span in rules if span.touches(first, last, terms.grace)]
+    answered = [(span.covers(first, last, terms.grace), _answers(envelope, span, first)) for span in near]
     pushing = [(certain, answers) for certain, answers in answered if any(answer.pushes for answer in answers)]
     sure = [answers for certain, answers in pushing if certain and all(answer.pushes for answer in answers)]
     if sure:

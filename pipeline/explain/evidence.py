@@ -8,9 +8,10 @@ from uuid import UUID
 from clarion.claims import LONGEST, lasts_until
 from clarion.decisions import NotificationDecision
 from clarion.events import LimitsLoaded, NotificationDecided, PushTried
-from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, PossibleClaim, is_final
+from pipeline.explain.cases import Notified, ObservedReceipt, PossibleClaim, is_final
 from pipeline.explain.in_force import RuleSpan, limits_at
 from pipeline.explain.obstacles import QUEUED, in_order
+from pipeline.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Evidence:
     latest: Mapping[UUID, int]
     others: Sequence[RuleSpan] = ()
 
-    def notifications(self, seen: ObservedReceipt, leeway: Leeway) -> Iterator[Notified]:
+    def notifications(self, seen: ObservedReceipt, terms: Terms) -> Iterator[Notified]:
         """One for each subscription that was decided about, or whose rules may have named the envelope."""
         latest = self.latest.get(seen.receipt, 0)
         decided = {one.subscription_id: one for one in self._decisions if one.receipt == seen.receipt}
@@ -42,12 +43,12 @@ class Evidence:
             span
             for span in self.naming(seen)
             if span.touches(
-                seen.first_at, max(seen.last_at, until.get(span.subscription.subscription_id, latest)), leeway.grace
+                seen.first_at, max(seen.last_at, until.get(span.subscription.subscription_id, latest)), terms.grace
             )
         ]
         rules = _grouped(near, lambda span: span.subscription.subscription_id)
         for owner in dict.fromkeys((*decided, *rules)):
-            one = self._notified(seen, owner, rules.get(owner, []), decided.get(owner), leeway)
+            one = self._notified(seen, owner, rules.get(owner, []), decided.get(owner), terms)
             yield replace(one, until=until.get(owner, latest))
 
     def add_lost(self, one: Notified) -> None:
@@ -66,7 +67,7 @@ class Evidence:
         subscription_id: UUID,
         rules: Sequence[RuleSpan],
         decision: NotificationDecided | None,
-        leeway: Leeway,
+        terms: Terms,
     ) -> Notified:
         who = (seen.receipt, subscription_id)
         client = decision.client_id if decision else rules[0].subscription.client_id
@@ -82,12 +83,12 @@ class Evidence:
                 held
                 for one in claims
                 if one.receipt != seen.receipt
-                for held in _held(one, seen, decision.at if decision else seen.last_at, leeway.grace)
+                for held in _held(one, seen, decision.at if decision else seen.last_at, terms.grace)
             ],
             earlier=before(pair, decision, seen.last_at),
             near=[one for one in of_client if one.subscription_id == subscription_id],
             pushes=self._by_push.get(who, []),
-            limits=limits_at(self.limits, seen.network, decision.at if decision else seen.last_at, leeway.grace),
+            limits=limits_at(self.limits, seen.network, decision.at if decision else seen.last_at, terms.grace),
             replayed=who in self.replayed,
             lost=[
                 one

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from clarion.decisions import REACHED, EnvelopeDecision, PushDecision
 from clarion.events import PushTried
 from clarion.networks import Rule, network
-from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, Wish, is_final, wish
+from pipeline.explain.cases import Notified, ObservedReceipt, Wish, is_final, wish
 from pipeline.explain.in_force import RuleSpan
 from pipeline.explain.obstacles import (
     QUEUED,
@@ -23,6 +23,7 @@ from pipeline.explain.obstacles import (
     within_limits,
 )
 from pipeline.findings import REPAIRABLE, UNJUDGED, Difference
+from pipeline.terms import Terms
 
 RIGHT, UNKNOWN = "right", "unknown"
 REPAIRED = {*REPAIRABLE, Difference.LATE}
@@ -47,7 +48,7 @@ class DecisionVerdict:
 
 
 def judge_envelope(
-    observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway, *, notified: bool = False
+    observation: ObservedReceipt, rules: Sequence[RuleSpan], terms: Terms, *, notified: bool = False
 ) -> DecisionVerdict:
     """The decision on the envelope itself. A drop that is wrong is a difference for each who wanted it.
 
@@ -56,7 +57,7 @@ def judge_envelope(
     if not observation.has_bytes:
         return DecisionVerdict(UNKNOWN, UNKNOWN, ("Its bytes are not in the lake, so nobody can say what was right.",))
     right, reason = _right_for_envelope(observation, rules)
-    either = _either_way(observation, rules, leeway)
+    either = _either_way(observation, rules, terms)
     if notified and right == EnvelopeDecision.MATCHED != observation.decision:
         return DecisionVerdict(RIGHT, right, (reason, "It was decided for single subscriptions since."))
     if observation.decision is None:
@@ -86,24 +87,24 @@ def _right_for_envelope(observation: ObservedReceipt, rules: Sequence[RuleSpan])
     return EnvelopeDecision.UNMATCHED, f"{sound}, and no rule in force named one of its keys."
 
 
-def _either_way(observation: ObservedReceipt, rules: Sequence[RuleSpan], leeway: Leeway) -> Iterator[EnvelopeDecision]:
+def _either_way(observation: ObservedReceipt, rules: Sequence[RuleSpan], terms: Terms) -> Iterator[EnvelopeDecision]:
     """What is right as well, so close to an expiry or to a change of rules."""
     first, last = observation.first_at, observation.last_at
-    if observation.expired(last + leeway.grace) != observation.expired(first - leeway.grace):
+    if observation.expired(last + terms.grace) != observation.expired(first - terms.grace):
         yield from EnvelopeDecision
     elif not observation.flaw:
-        touched = [span for span in rules if span.touches(first, last, leeway.grace)]
-        if not any(span.covers(first, last, leeway.grace) for span in touched):
+        touched = [span for span in rules if span.touches(first, last, terms.grace)]
+        if not any(span.covers(first, last, terms.grace) for span in touched):
             yield EnvelopeDecision.UNMATCHED
         if touched:
             yield EnvelopeDecision.MATCHED
 
 
-def judge_notification(one: Notified, leeway: Leeway) -> DecisionVerdict:
-    asked = wish(one.observation, one.rules, leeway, one.until)
-    against = _against(one, asked, leeway)
+def judge_notification(one: Notified, terms: Terms) -> DecisionVerdict:
+    asked = wish(one.observation, one.rules, terms, one.until)
+    against = _against(one, asked, terms)
     judge = _judge_queued if one.found is QUEUED else _judge_unqueued
-    verdict = judge(one, asked, against, leeway)
+    verdict = judge(one, asked, against, terms)
     if one.replayed and verdict.found in REPAIRED and any(map(_has_ended, one.pushes)):
         return replace(verdict, found=RIGHT, reasons=(*verdict.reasons, "A replay has sent it again since."))
     if verdict.found == RIGHT and one.found and against is None and asked.refusals:
@@ -112,12 +113,12 @@ def judge_notification(one: Notified, leeway: Leeway) -> DecisionVerdict:
     return verdict
 
 
-def _judge_queued(one: Notified, asked: Wish, against: Obstacle | None, leeway: Leeway) -> DecisionVerdict:
+def _judge_queued(one: Notified, asked: Wish, against: Obstacle | None, terms: Terms) -> DecisionVerdict:
     """What was queued is unexpected if anything stood in its way; else it had to reach its provider, in time."""
     obstacle = against or queued_before(one) or over_limit(one) or overfull(one)
     if obstacle:
         return DecisionVerdict(Difference.UNEXPECTED, obstacle.should_be, (obstacle.reason,))
-    found, reason = _delivery(one.pushes, leeway)
+    found, reason = _delivery(one.pushes, terms)
     if found == Difference.MISSING and one.ended_elsewhere:
         return DecisionVerdict(
             RIGHT, QUEUED, (*_for_it(one, asked), "It was queued again, and pushed by that receipt.")
@@ -125,12 +126,12 @@ def _judge_queued(one: Notified, asked: Wish, against: Obstacle | None, leeway: 
     return DecisionVerdict(found, QUEUED, (*_for_it(one, asked), reason))
 
 
-def _judge_unqueued(one: Notified, asked: Wish, against: Obstacle | None, leeway: Leeway) -> DecisionVerdict:
+def _judge_unqueued(one: Notified, asked: Wish, against: Obstacle | None, terms: Terms) -> DecisionVerdict:
     obstacle = against or over_limit(one) or full(one) or claimed(one, asked.refusals)
     if obstacle:
         return DecisionVerdict(RIGHT, obstacle.should_be, (obstacle.reason,))
     reasons = _for_it(one, asked)
-    if not asked.certain or one.observation.expired(one.observation.last_at + leeway.grace):
+    if not asked.certain or one.observation.expired(one.observation.last_at + terms.grace):
         return DecisionVerdict(
             RIGHT, QUEUED, (*reasons, "That changed so close to the decision that either way is right.")
         )
@@ -145,14 +146,14 @@ def _judge_unqueued(one: Notified, asked: Wish, against: Obstacle | None, leeway
     )
 
 
-def _against(one: Notified, asked: Wish, leeway: Leeway) -> Obstacle | None:
+def _against(one: Notified, asked: Wish, terms: Terms) -> Obstacle | None:
     """Why the subscription has no claim to the envelope at all."""
     seen = one.observation
     if not seen.has_bytes:
         return None
     if seen.flaw:
         return Obstacle(NOTHING, f"The envelope was to be dropped as {seen.flaw}.")
-    if seen.expired(seen.first_at - leeway.grace):
+    if seen.expired(seen.first_at - terms.grace):
         return Obstacle(NOTHING, "The envelope had expired.")
     if not asked.answers:
         return Obstacle(NOTHING, "No rule of this subscription that was in force named one of its keys.")
@@ -189,7 +190,7 @@ def _without_end(last: PushTried) -> str:
     return f"It was given up after attempt {last.attempt}:"
 
 
-def _delivery(pushes: Sequence[PushTried], leeway: Leeway) -> tuple[str, str]:
+def _delivery(pushes: Sequence[PushTried], terms: Terms) -> tuple[str, str]:
     """Whether what was queued reached its provider, and in time."""
     if not pushes:
         return Difference.MISSING, "It was queued, but never tried."
@@ -199,6 +200,6 @@ def _delivery(pushes: Sequence[PushTried], leeway: Leeway) -> tuple[str, str]:
     if not is_final(last):
         return Difference.MISSING, f"{_without_end(last)} {last.reason or last.decision}."
     latency = min((push.latency_ms for push in pushes if push.decision in REACHED), default=0)
-    if latency > leeway.late:
+    if latency > terms.late:
         return Difference.LATE, f"It was delivered only after {latency / 1_000:.1f} s."
     return RIGHT, f"It ended as {last.decision} at attempt {last.attempt}."

@@ -20,9 +20,9 @@ from pipeline.lake.snapshots import (
     GRACE_MS,
     LATE_FILES_MS,
     last_before,
-    unread_hours,
     snapshot_days,
     snapshot_name,
+    unread_hours,
 )
 from pipeline.period import Period, hour_start
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from clarion.decisions import NotificationDecision, Purpose
 from clarion.events import NotificationDecided
 from clarion.limiter import SKEW
 from clarion.subscription_events import SubscriptionChanged
-from pipeline.explain.cases import Leeway, Notified, ObservedReceipt
+from pipeline.explain.cases import Notified, ObservedReceipt
 from pipeline.explain.evidence import Evidence
 from pipeline.explain.explanation import Explanation, NotificationAnswer, ReceiptAnswer, lives_of
 from pipeline.explain.in_force import RuleSpan, limit_history, rule_spans
@@ -20,6 +20,7 @@ from pipeline.explain.trail import Trail, follow_envelope, follow_receipt, follo
 from pipeline.findings import REPAIRABLE, Difference
 from pipeline.lake.lookup import Lookup
 from pipeline.period import HOUR_MS, Period
+from pipeline.terms import DEFAULT, Terms
 
 MOST = 1_000
 """So many subscriptions of an envelope are judged at most, unless a client is named."""
@@ -42,7 +43,7 @@ class ExplainRequest:
     period: Period
     client: bytes | None = None
     show: int = 20
-    leeway: Leeway = field(default_factory=Leeway)
+    terms: Terms = DEFAULT
     oversize: str | None = None
 
     @property
@@ -154,7 +155,7 @@ def _add_lost_before(
     doubtful = {
         one.subscription_id
         for each in seen
-        for one, verdict in judge_all(each, trial, request.leeway)
+        for one, verdict in judge_all(each, trial, request.terms)
         if verdict.found in REPAIRABLE and one.found in {None, NotificationDecision.RATE_LIMITED}
     }
     if not doubtful:
@@ -165,7 +166,7 @@ def _add_lost_before(
     others, theirs = _of_owners(request, then, doubtful, rules, period)
     known_already = {one.receipt for one in seen}
     for each in others:
-        for one, verdict in judge_all(each, theirs, request.leeway):
+        for one, verdict in judge_all(each, theirs, request.terms):
             if verdict.found == Difference.MISSING and one.found is None and each.receipt not in known_already:
                 evidence.add_lost(one)
 
@@ -232,16 +233,16 @@ def _doubts(
 
 
 def _receipt_answer(seen: ObservedReceipt, evidence: Evidence, request: ExplainRequest) -> ReceiptAnswer:
-    judged = list(judge_all(seen, evidence, request.leeway))
+    judged = list(judge_all(seen, evidence, request.terms))
     rules, notified = evidence.naming_for_anyone(seen), seen.receipt in evidence.latest
-    verdict = judge_envelope(seen, rules, request.leeway, notified=notified)
+    verdict = judge_envelope(seen, rules, request.terms, notified=notified)
     return ReceiptAnswer.of(seen, verdict, [NotificationAnswer.of(*each) for each in judged], request.show)
 
 
-def judge_all(seen: ObservedReceipt, evidence: Evidence, leeway: Leeway) -> Iterator[tuple[Notified, DecisionVerdict]]:
+def judge_all(seen: ObservedReceipt, evidence: Evidence, terms: Terms) -> Iterator[tuple[Notified, DecisionVerdict]]:
     """One observation for each subscription; those of an envelope have to be judged in their order."""
-    for one in evidence.notifications(seen, leeway):
-        verdict = judge_notification(one, leeway)
+    for one in evidence.notifications(seen, terms):
+        verdict = judge_notification(one, terms)
         if verdict.found in REPAIRABLE:
             evidence.add_lost(one)
         yield one, verdict

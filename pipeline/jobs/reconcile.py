@@ -11,29 +11,30 @@ from pyspark.sql import DataFrame
 from pipeline.columns import EventKind
 from pipeline.compaction.completeness import IncompleteHour
 from pipeline.findings import INCOMPLETE, UNJUDGED, UNREAD, Difference
-from pipeline.jobs.shared import log, name_incomplete, reconciled, strict, terms_of
+from pipeline.jobs.shared import log, name_incomplete, strict
 from pipeline.lake.commits import read_manifest
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.small_tables import read_tables
 from pipeline.period import Period, arrivals, instant_text
 from pipeline.reconciliation.claims import write_claims
-from pipeline.reconciliation.reconcile import Findings, size_of
+from pipeline.reconciliation.reconcile import Findings, reconcile, size_of
 from pipeline.reconciliation.verify import unread
 from pipeline.spark.session import fitted
-from pipeline.terms import LARGE, tables_of
+from pipeline.terms import LARGE, Terms, tables_of, terms_of
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
-    with fitted(lake.spark, size_of(lake.view, wanted.period, wanted.now, terms_of(wanted))):
-        return _run(lake, wanted)
+    terms = terms_of(wanted)
+    with fitted(lake.spark, size_of(lake.view, wanted.period, wanted.now, terms)):
+        return _run(lake, wanted, terms)
 
 
-def _run(lake: EventLake, wanted: argparse.Namespace) -> int:
+def _run(lake: EventLake, wanted: argparse.Namespace, terms: Terms) -> int:
     incomplete = name_incomplete(lake, wanted)
-    findings = reconciled(lake, wanted)
+    findings = reconcile(lake, wanted.period, wanted.now, terms)
     secret, large = _by_network(findings.unjudged), _unread(lake, wanted)
-    _commit(lake, wanted, findings, tables_of(terms_of(wanted), wanted.oversize, secret, large))
+    _commit(lake, wanted, findings, tables_of(terms, wanted.oversize, secret, large))
     counts = _counts(lake, wanted.period)
     # The frames that all these came from: none is needed any more.
     lake.spark.catalog.clearCache()

@@ -9,10 +9,12 @@ from pyspark.sql import functions as F
 
 from clarion.aws import IN_TIME
 from clarion.settings import Settings
-from pipeline.jobs.shared import every_thousand, log, name_incomplete, reconciled, settings_of
+from pipeline.jobs.shared import every_thousand, log, name_incomplete, settings_of
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.plans import LEASE_MS
+from pipeline.reconciliation.reconcile import reconcile
 from pipeline.repair import replay
+from pipeline.terms import terms_of
 
 CHOICES = ("receipt", "subscription_id", "network", "difference")
 """The columns of differences that the command line may name a value of, beside the client."""
@@ -29,7 +31,8 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     if name_incomplete(lake, wanted) and settings:
         log("nothing is sent: what seems to be lost may only be missing here")
         return 1
-    lost = chosen(reconciled(lake, wanted).differences, wanted)
+    found = reconcile(lake, wanted.period, wanted.now, terms_of(wanted)).differences
+    lost = chosen(found, wanted)
     planned = replay.plan(lake, lost, wanted.period, wanted.now, dry_run=wanted.dry_run)
     log(f"{planned.messages:>12,} notifications to send again")
     log(f"{planned.expired:>12,} left: their envelopes have expired, or are gone")

@@ -10,10 +10,8 @@ from pydantic import ValidationError
 from clarion.settings import PREFIX, Settings
 from pipeline.compaction.completeness import EXAMPLE, IncompleteHour, incomplete_hours
 from pipeline.lake.event_lake import EventLake
-from pipeline.period import HOUR_MS, hour_runs
-from pipeline.reconciliation.reconcile import Findings, reconcile
+from pipeline.period import hour_runs
 from pipeline.spark.ending import JobStopped
-from pipeline.terms import Terms
 
 NAMED = 3
 """So many of what a strict run has found stand in its last line; all are logged before."""
@@ -76,13 +74,3 @@ def name_incomplete(lake: EventLake, wanted: argparse.Namespace) -> Sequence[Inc
         for run in hour_runs(reasons):
             log(f"incomplete: {run}: {reasons[run.partition(' ')[0]]}")
     return hours
-
-
-def reconciled(lake: EventLake, wanted: argparse.Namespace) -> Findings:
-    return reconcile(lake, wanted.period, wanted.now, terms_of(wanted))
-
-
-def terms_of(wanted: argparse.Namespace) -> Terms:
-    return Terms(
-        grace=1_000 * wanted.grace_seconds, late=1_000 * wanted.late_seconds, lookback=HOUR_MS * wanted.lookback_hours
-    )

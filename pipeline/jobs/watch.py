@@ -6,11 +6,12 @@ import json
 import boto3
 
 from pipeline.compaction.counters import ASKED
-from pipeline.jobs.shared import log, terms_of
+from pipeline.jobs.shared import log
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import instant_text
 from pipeline.repair.watch import FoundLosses, Watch, record
 from pipeline.spark.ending import silence_stderr
+from pipeline.terms import terms_of
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:

@@ -9,7 +9,6 @@ from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecide
 from pipeline.columns import EventKind
 from pipeline.compaction.compact import compact
 from pipeline.erase.run import erase
-from pipeline.explain.cases import Leeway
 from pipeline.explain.in_force import rule_spans
 from pipeline.explain.known import Known
 from pipeline.explain.request import gather, judge_all
@@ -19,6 +18,7 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.raw import RAW
 from pipeline.period import DAY_MS, Period
+from pipeline.terms import Terms
 from tests.pipeline.conftest import NOW, copied
 
 EVER = Period(0, NOW)
@@ -48,7 +48,7 @@ def test_explain_judges_each_notification_of_a_day_as_reconcile_does(
     judged = {
         (str(one.observation.receipt), str(one.subscription_id)): verdict
         for each in seen
-        for one, verdict in judge_all(each, evidence, Leeway())
+        for one, verdict in judge_all(each, evidence, Terms())
     }
     explained = {who: verdict.found for who, verdict in judged.items() if verdict.is_difference}
     rows = differences.where(F.col("subscription_id").isNotNull()).collect()

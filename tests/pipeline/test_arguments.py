@@ -16,7 +16,7 @@ from pipeline import arguments, cli, direct
 from pipeline.__main__ import main
 from pipeline.findings import REPAIRABLE, Difference
 from pipeline.period import DAY_MS, Period
-from pipeline.terms import Terms
+from pipeline.terms import Terms, terms_of
 
 LAKE = ["--lake", "/var/lake"]
 NOON = int(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp() * 1000)
@@ -152,10 +152,7 @@ def test_what_may_be_a_push_token_is_not_repeated(option: str, capsys: pytest.Ca
 
 @pytest.mark.parametrize("job", ["reconcile", "watch", "replay", "daily"])
 def test_who_judges_does_so_by_the_same_terms_by_default(job: str) -> None:
-    wanted = parsed(job)
-    assert (
-        Terms(1_000 * wanted.grace_seconds, 1_000 * wanted.late_seconds, 3_600_000 * wanted.lookback_hours) == Terms()
-    )
+    assert terms_of(parsed(job)) == Terms()
 
 
 @pytest.mark.parametrize("difference", REPAIRABLE)
@@ -177,7 +174,7 @@ def test_the_daily_run_takes_what_its_parts_do() -> None:
         "dev",
     ]
     wanted = parsed("daily", *words)
-    assert (wanted.stream, wanted.provisional, wanted.grace_seconds) == ("events", True, 0)
+    assert (wanted.stream, wanted.provisional, wanted.grace) == ("events", True, 0)
     assert (wanted.strict, wanted.page, wanted.stage) == (True, "p.html", "dev")
 
 

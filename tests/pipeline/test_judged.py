@@ -21,7 +21,7 @@ from pipeline.period import HOUR_MS, Period, instant_text
 from pipeline.report.page import page
 from pipeline.report.report_files import page_path
 from pipeline.report.summary import summarise
-from pipeline.terms import Terms, judged_by, tables_of
+from pipeline.terms import Terms, judged_by, tables_of, terms_of
 from tests.pipeline import reports
 from tests.pipeline.reports import ABOUT
 from tests.pipeline.small_lake import write_rows
@@ -54,8 +54,7 @@ def rows(tables: Mapping[str, pa.Table]) -> reports.MadeUp:
 def test_the_command_to_replay_judges_by_the_terms_of_the_reconciliation(terms: Terms) -> None:
     _, *words = shlex.split(replace(ABOUT, lake="/var/lake", terms=terms).replay(difference="missing"))
     wanted = arguments.parse(words)
-    asked = Terms(1_000 * wanted.grace_seconds, 1_000 * wanted.late_seconds, HOUR_MS * wanted.lookback_hours)
-    assert (asked, wanted.difference, wanted.period) == (terms, "missing", reports.PERIOD)
+    assert (terms_of(wanted), wanted.difference, wanted.period) == (terms, "missing", reports.PERIOD)
 
 
 def test_terms_that_are_as_by_default_are_not_repeated() -> None:

@@ -14,7 +14,7 @@ from clarion.events import NotificationDecided
 from clarion.limiter import LATENESS, Limit
 from clarion.networks import STATEMENTS, XMTP, Rule, network
 from clarion.subscription_events import RuleRef
-from pipeline.explain.cases import Leeway, Notified, ObservedReceipt, PossibleClaim, Wish, read, wish
+from pipeline.explain.cases import Notified, ObservedReceipt, PossibleClaim, Wish, read, wish
 from pipeline.explain.in_force import RuleSpan
 from pipeline.explain.obstacles import (
     Obstacle,
@@ -30,6 +30,7 @@ from pipeline.explain.obstacles import (
 )
 from pipeline.in_force.limits import LimitSpan
 from pipeline.period import FOREVER
+from pipeline.terms import Terms
 from tests.pipeline.small_lake import CLIENT, PHONE, START, Way, subscribed
 from tests.xmtp import Inbox
 
@@ -212,7 +213,7 @@ def test_of_what_was_decided_alone_the_id_and_the_sender_are_known() -> None:
         False,
         False,
     )
-    assert wish(seen, [], Leeway()) == Wish(frozenset(), certain=False)
+    assert wish(seen, [], Terms()) == Wish(frozenset(), certain=False)
 
 
 AT = START // 1000
@@ -224,7 +225,7 @@ MESSAGE = network(XMTP).decode(RAW)
 def wished(*rules: tuple[RuleRef, int, int]) -> Wish:
     observed = Way(START, 1).observed().model_copy(update={"network": XMTP, "raw": RAW})
     seen = ObservedReceipt.of(observed, [], RAW)
-    return wish(seen, [RuleSpan(subscribed(), ref, since, until) for ref, since, until in rules], Leeway())
+    return wish(seen, [RuleSpan(subscribed(), ref, since, until) for ref, since, until in rules], Terms())
 
 
 SECRET = RuleRef.of(ALIX.rule(AT), secret=True)
