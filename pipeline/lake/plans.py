@@ -7,16 +7,15 @@ replayed/000042                            how far it has been sent, and who is 
 import json
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 
 from clarion.clock import now_ms
 from pipeline.lake.commits import MANIFESTS, Manifest, name_of, read_manifests
 from pipeline.lake.files import is_shown, joined, listed, read_text, swap_text
 
 REPLAYS, CHECKPOINTS = "replays", "replayed"
-_DONE_BEFORE = "done"
 LEASE_MS = 120_000
-"""Longer than a batch takes: so long after a run was killed another one may go on with it."""
+"""Lease of a run: longer than a batch takes. Another process may take over this long after a sender was killed."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,8 @@ class RunProgress:
 
     @classmethod
     def of(cls, text: str | None) -> "RunProgress":
-        """As JSON; or as earlier releases left it, which wrote the last place alone, and `done` in the end."""
-        if text is None or text == _DONE_BEFORE:
-            return cls(done=text is not None)
-        known = json.loads(text)
-        if isinstance(known, int):
-            return cls(sent=known)
-        return cls(**{each.name: known[each.name] for each in fields(cls) if each.name in known})
+        """Of the JSON that it was written as; None is that of a run that nobody has begun."""
+        return cls(**json.loads(text)) if text else cls()
 
 
 class RunLease:

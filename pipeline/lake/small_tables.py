@@ -35,13 +35,6 @@ def read_rows(root: str, found: Sequence[DataFile], schema: pa.Schema) -> list[d
     return named
 
 
-def columns_of(root: str, file: DataFile) -> list[str]:
-    """Their names, as the file has them."""
-    files, base = filesystem(root)
-    names: list[str] = parquet.read_schema(joined(base, file.path), filesystem=files).names
-    return names
-
-
 def _batches(rows: pa.Table) -> list[pa.RecordBatch]:
     """One without rows if there are none."""
     return rows.to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)]

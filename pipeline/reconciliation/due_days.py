@@ -85,8 +85,8 @@ def is_judged(view: LakeView, day: Period) -> bool:
 def unreported_days(root: str, yesterday: Period, now: int) -> list[Period]:
     """Of yesterday and the 15 days before those that were judged, and whose findings no daily run has returned since.
 
-    A run that died before its end has returned nothing. What was judged before the first run that asks, an earlier
-    release has returned.
+    A run that died before its end has returned nothing. The first run of a lake has no marker: it writes one and reports
+    nothing from before.
     """
     last = read_manifest(root, DAILY)
     if last is None:

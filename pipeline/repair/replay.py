@@ -31,7 +31,6 @@ from pipeline.lake.commits import Manifest, commit, new_commit
 from pipeline.lake.event_lake import EventLake, named
 from pipeline.lake.plans import REPLAYS, RunLease, next_run, progress, run_name, run_of, runs_since
 from pipeline.lake.schemas import PLAN, in_spark
-from pipeline.lake.small_tables import columns_of
 from pipeline.lake.snapshots import CLAIMED_BACK_MS
 from pipeline.period import Period, arrivals
 from pipeline.reconciliation.compare import outcomes, waits
@@ -65,11 +64,10 @@ class Planned:
 
 @dataclass(frozen=True)
 class Sent:
-    """How many messages went out; the runs that are `left` are somebody else's, `outdated` ones an earlier release's."""
+    """How many messages went out, and the runs that are `left` to another process, which is sending them."""
 
     messages: int
     left: Sequence[str]
-    outdated: Sequence[str]
 
 
 def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, dry_run: bool) -> Planned:
@@ -145,12 +143,9 @@ def send(  # noqa: PLR0913 - each by name
     report: Callable[[int], None],
 ) -> Sent:
     """Send what is planned and not yet sent, and nobody else is sending; `report` the number as it grows."""
-    sent, left, outdated = 0, list[str](), list[str]()
+    sent, left = 0, list[str]()
     for planned in unfinished(lake.root, now):
         run = run_of(planned)
-        if _is_outdated(lake.root, planned):
-            outdated.append(run)
-            continue
         lease = RunLease(lake.root, run, pause_ms=round(1_000 * BATCH / per_second))
         if (place := lease.take()) is None:
             left.append(run)
@@ -169,17 +164,12 @@ def send(  # noqa: PLR0913 - each by name
                 lease.finish()
         finally:
             lease.release()
-    return Sent(sent, left, outdated)
+    return Sent(sent, left)
 
 
 def unfinished(root: str, now: int) -> list[Manifest]:
     """But for those of so long ago that match may know none of the claims any more: it would push all of it again."""
     return [run for run in runs_since(root, now - CLAIMED_BACK_MS) if not progress(root, run_of(run)).done]
-
-
-def _is_outdated(root: str, run: Manifest) -> bool:
-    """Whether an earlier release has planned it, whose messages went to the channels' queues as well."""
-    return any("route" in columns_of(root, file) for file in run.files[:1])
 
 
 def _messages(lake: EventLake, run: Manifest, after: int) -> Iterator[tuple[int, str]]:

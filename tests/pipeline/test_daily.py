@@ -95,7 +95,7 @@ def test_what_a_run_found_that_died_before_its_end_is_returned_by_the_next_one(l
     assert (status, [each.startswith(yesterday) for each in why].count(True)) == (1, 1)
 
 
-def test_what_was_returned_once_is_not_returned_after_a_run_that_failed_or_an_upgrade(lake: EventLake) -> None:
+def test_what_was_returned_once_is_not_returned_after_a_run_that_failed_or_without_a_marker(lake: EventLake) -> None:
     SmallLake(lake.root).commit(Way(START).observed())
     yesterday = str(day_of(START))
     nightly(lake, NOW)
@@ -103,7 +103,7 @@ def test_what_was_returned_once_is_not_returned_after_a_run_that_failed_or_an_up
     # This one has noted that nothing has come of the day, and then failed.
     update(lake.root, DAILY, lambda known: replace(known, sealed_at=NOW))
     assert not any(each.startswith(yesterday) for each in nightly(lake, NOW + DAY_MS + HOUR_MS)[1])
-    # An earlier release has noted nothing.
+    # As before the first run.
     (Path(lake.root) / manifest_path(DAILY)).unlink()
     assert not any(each.startswith(yesterday) for each in nightly(lake, NOW + DAY_MS + 2 * HOUR_MS)[1])
 

@@ -73,17 +73,6 @@ def test_a_run_is_finished_while_its_claims_are_known(root: str) -> None:
     assert unfinished(root, START) == []
 
 
-@pytest.mark.usefixtures("runs")
-def test_what_an_earlier_release_has_marked_as_done_or_as_sent_so_far_still_is(root: str) -> None:
-    mark = f"{root}/{CHECKPOINTS}/000010"
-    write_text(mark, "17")
-    lease = RunLease(root, "000010")
-    assert lease.take() == 17
-    write_text(mark, "done")
-    assert lease.take() is None
-    assert unfinished(root, START) == []
-
-
 def test_one_at_a_time_has_a_run_and_another_goes_on_where_it_was_stopped(root: str) -> None:
     now = START
     first, second = (RunLease(root, "000001", clock=lambda: now) for _ in range(2))

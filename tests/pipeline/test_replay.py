@@ -195,18 +195,10 @@ def test_a_replay_that_begins_beside_another_leaves_its_run_to_it(lake: EventLak
     def meanwhile(_: int) -> None:
         beside.append(_send(lake, second, QUICK, lambda _: None))
 
-    assert _send(lake, first, QUICK, meanwhile) == replay.Sent(30, [], [])
-    assert beside == [replay.Sent(0, ["000001"], [])] * 3
+    assert _send(lake, first, QUICK, meanwhile) == replay.Sent(30, [])
+    assert beside == [replay.Sent(0, ["000001"])] * 3
     assert (len(first.sent), second.sent) == (30, [])
-    assert _send(lake, second, QUICK, lambda _: None) == replay.Sent(0, [], [])
-
-
-def test_a_run_that_an_earlier_release_has_planned_is_left_and_named_and_later_ones_are_sent(lake: EventLake) -> None:
-    rows = lake.spark.createDataFrame([(0, "r", "s", "message")], PLAN)
-    lake.write_named(run_name("000001"), rows.withColumn("route", F.lit("fcm")), NOW)
-    lake.write_named(run_name("000002"), rows, NOW)
-    queues = Queues()
-    assert _send(lake, queues, QUICK, lambda _: None) == replay.Sent(1, [], ["000001"])
+    assert _send(lake, second, QUICK, lambda _: None) == replay.Sent(0, [])
 
 
 def _send(lake: EventLake, queues: Queues, per_second: float, report: Callable[[int], None]) -> replay.Sent:
