@@ -1,7 +1,7 @@
 """All that the lake has to judge some observations by, for each of the subscriptions that they concern."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from uuid import UUID
 
@@ -12,6 +12,27 @@ from pipeline.explain.cases import Notified, ObservedReceipt, PossibleClaim, is_
 from pipeline.explain.in_force import RuleSpan, limits_at
 from pipeline.explain.obstacles import QUEUED, in_order
 from pipeline.terms import Terms
+
+
+@dataclass
+class LostSoFar:
+    """What was judged to be lost, for what is judged after it: notifications by pair, and claims by claimant.
+
+    A pair is `network, sender, client_id`, a claimant `envelope_id, subscription_id`.
+    """
+
+    by_pair: dict[tuple[str, bytes | None, bytes], list[Notified]] = field(default_factory=dict)
+    by_claim: dict[tuple[bytes | None, UUID], list[PossibleClaim]] = field(default_factory=dict)
+
+    def add(self, one: Notified) -> None:
+        """Whoever gets the envelope later, by another receipt, has it in place of this one.
+
+        If nothing was decided, the limit may have counted it, though its line is lost.
+        """
+        if one.found is None:
+            self.by_pair.setdefault((one.observation.network, one.sender, one.client_id), []).append(one)
+        claim = PossibleClaim(one.envelope_id, one.subscription_id, one.observation.receipt, None, one.decided_at)
+        self.by_claim.setdefault((one.observation.envelope_id, one.subscription_id), []).append(claim)
 
 
 @dataclass(frozen=True)
@@ -34,7 +55,7 @@ class Evidence:
     latest: Mapping[UUID, int]
     others: Sequence[RuleSpan] = ()
 
-    def notifications(self, seen: ObservedReceipt, terms: Terms) -> Iterator[Notified]:
+    def notifications(self, seen: ObservedReceipt, terms: Terms, lost: LostSoFar) -> Iterator[Notified]:
         """One for each subscription that was decided about, or whose rules may have named the envelope."""
         latest = self.latest.get(seen.receipt, 0)
         decided = {one.subscription_id: one for one in self._decisions if one.receipt == seen.receipt}
@@ -48,33 +69,26 @@ class Evidence:
         ]
         rules = _grouped(near, lambda span: span.subscription.subscription_id)
         for owner in dict.fromkeys((*decided, *rules)):
-            one = self._notified(seen, owner, rules.get(owner, []), decided.get(owner), terms)
+            one = self._notified(seen, owner, rules.get(owner, []), decided.get(owner), terms=terms, lost=lost)
             yield replace(one, until=until.get(owner, latest))
 
-    def add_lost(self, one: Notified) -> None:
-        """Whoever gets the envelope later, by another receipt, has it in place of this one.
-
-        If nothing was decided, the limit may have counted it, though its line is lost.
-        """
-        if one.found is None:
-            self._lost.setdefault((one.observation.network, one.sender, one.client_id), []).append(one)
-        claim = PossibleClaim(one.envelope_id, one.subscription_id, one.observation.receipt, None, one.decided_at)
-        self._by_claim.setdefault((one.observation.envelope_id, one.subscription_id), []).append(claim)
-
-    def _notified(
+    def _notified(  # noqa: PLR0913 - each by name
         self,
         seen: ObservedReceipt,
         subscription_id: UUID,
         rules: Sequence[RuleSpan],
         decision: NotificationDecided | None,
+        *,
         terms: Terms,
+        lost: LostSoFar,
     ) -> Notified:
         who = (seen.receipt, subscription_id)
         client = decision.client_id if decision else rules[0].subscription.client_id
         of_client = self._by_client.get(client, [])
         sender = decision.sender if decision else seen.sender
         pair = [one for one in of_client if (one.network, one.sender) == (seen.network, sender)]
-        claims = self._by_claim.get((seen.envelope_id, subscription_id), [])
+        claimed = (seen.envelope_id, subscription_id)
+        claims = [*self._by_claim.get(claimed, ()), *lost.by_claim.get(claimed, ())]
         return Notified(
             observation=seen,
             rules=rules,
@@ -92,7 +106,7 @@ class Evidence:
             replayed=who in self.replayed,
             lost=[
                 one
-                for one in self._lost.get((seen.network, sender, client), [])
+                for one in lost.by_pair.get((seen.network, sender, client), ())
                 if one.observation.receipt != seen.receipt
             ],
             ended_elsewhere=any(
@@ -106,10 +120,6 @@ class Evidence:
     def naming(self, seen: ObservedReceipt) -> list[RuleSpan]:
         """The rules that name one of its keys, whenever they were in force; the most specific key's first."""
         return [span for key in (seen.envelope.keys if seen.envelope else ()) for span in self._by_key.get(key, [])]
-
-    @cached_property
-    def _lost(self) -> dict[tuple[str, bytes | None, bytes], list[Notified]]:
-        return {}
 
     def naming_for_anyone(self, seen: ObservedReceipt) -> list[RuleSpan]:
         """Also those of others."""

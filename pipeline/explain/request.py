@@ -11,7 +11,7 @@ from clarion.events import NotificationDecided
 from clarion.limiter import SKEW
 from clarion.subscription_events import SubscriptionChanged
 from pipeline.explain.cases import Notified, ObservedReceipt
-from pipeline.explain.evidence import Evidence
+from pipeline.explain.evidence import Evidence, LostSoFar
 from pipeline.explain.explanation import Explanation, NotificationAnswer, ReceiptAnswer, lives_of
 from pipeline.explain.in_force import RuleSpan, limit_history, rule_spans
 from pipeline.explain.judgement import RIGHT, DecisionVerdict, judge_envelope, judge_notification
@@ -92,8 +92,8 @@ def _of_envelope(lookup: Lookup, request: ExplainRequest, what: str, trail: Trai
     rules = [span for span in spans if span.subscription.subscription_id in chosen]
     others = [span for span in spans if span.subscription.subscription_id not in chosen]
     evidence = replace(gather(known, seen, trail.only(chosen), rules, trail.notified), others=others)
-    _add_lost_before(request, known, seen, evidence)
-    answer = _answer(lookup, request, what if seen else None, seen, evidence)
+    receipts = _receipt_answers(seen, evidence, request, _lost_before(request, known, seen, evidence))
+    answer = _answer(lookup, request, what if seen else None, seen, receipts)
     return replace(answer, notes=[*answer.notes, *_left_out(request, answer, len(owners) - len(chosen))])
 
 
@@ -118,7 +118,8 @@ def _of_subscriptions(
     rules = rule_spans(known.rules_of(owners), changes)
     seen, evidence = _of_owners(request, known, owners, rules, request.period)
     evidence = replace(evidence, others=_of_others(known, seen, evidence))
-    answer = _answer(lookup, request, what if owners else None, seen, evidence)
+    receipts = _receipt_answers(seen, evidence, request, LostSoFar())
+    answer = _answer(lookup, request, what if owners else None, seen, receipts)
     return replace(answer, lives=lives_of(changes, rules), quiet=lookup.quiet(request.period))
 
 
@@ -147,28 +148,31 @@ def _of_owners(
     return seen, gather(known, seen, trail, rules, [*trail.notified, *others])
 
 
-def _add_lost_before(
+def _lost_before(
     request: ExplainRequest, known: Known, seen: Sequence[ObservedReceipt], evidence: Evidence
-) -> None:
+) -> LostSoFar:
     """Where a limit seems to be wrong, it may have counted what of the same pair is lost: of the time that it looks back."""
-    trial, last = replace(evidence), max((one.observed_at for one in seen), default=0)
+    lost, trial = LostSoFar(), LostSoFar()
+    last = max((one.observed_at for one in seen), default=0)
     doubtful = {
         one.subscription_id
         for each in seen
-        for one, verdict in judge_all(each, trial, request.terms)
+        for one, verdict in judge_all(each, evidence, request.terms, trial)
         if verdict.found in REPAIRABLE and one.found in {None, NotificationDecision.RATE_LIMITED}
     }
     if not doubtful:
-        return
+        return lost
     period = Period(last - SKEW - limit_history(evidence.limits).reach, last + SKEW)
     then = Known(known.lookup, period.start, known.until)
     rules = rule_spans(then.rules_of(doubtful), then.subscriptions(doubtful))
     others, theirs = _of_owners(request, then, doubtful, rules, period)
     known_already = {one.receipt for one in seen}
+    of_theirs = LostSoFar()
     for each in others:
-        for one, verdict in judge_all(each, theirs, request.terms):
+        for one, verdict in judge_all(each, theirs, request.terms, of_theirs):
             if verdict.found == Difference.MISSING and one.found is None and each.receipt not in known_already:
-                evidence.add_lost(one)
+                lost.add(one)
+    return lost
 
 
 def _undecided(seen: Sequence[ObservedReceipt], trail: Trail, rules: Sequence[RuleSpan]) -> set[UUID]:
@@ -184,10 +188,13 @@ def _undecided(seen: Sequence[ObservedReceipt], trail: Trail, rules: Sequence[Ru
 
 
 def _answer(
-    lookup: Lookup, request: ExplainRequest, what: str | None, seen: Sequence[ObservedReceipt], evidence: Evidence
+    lookup: Lookup,
+    request: ExplainRequest,
+    what: str | None,
+    seen: Sequence[ObservedReceipt],
+    receipts: list[ReceiptAnswer],
 ) -> Explanation:
     """Of a subscription's envelopes, those with a difference come first, and the latest of the others."""
-    receipts = [_receipt_answer(one, evidence, request) for one in seen]
     wrong = [one for one in receipts if any(each.verdict.is_difference for each in one.notifications)]
     fine = [one for one in receipts if one not in wrong]
     shown = [*wrong, *fine[::-1]][: request.show] if what in {"subscription", "client"} else receipts
@@ -232,19 +239,29 @@ def _doubts(
     return chain(before, lookup.doubts(request.arrived, None if right else near))
 
 
-def _receipt_answer(seen: ObservedReceipt, evidence: Evidence, request: ExplainRequest) -> ReceiptAnswer:
-    judged = list(judge_all(seen, evidence, request.terms))
-    rules, notified = evidence.naming_for_anyone(seen), seen.receipt in evidence.latest
-    verdict = judge_envelope(seen, rules, request.terms, notified=notified)
-    return ReceiptAnswer.of(seen, verdict, [NotificationAnswer.of(*each) for each in judged], request.show)
+def _receipt_answers(
+    seen: Sequence[ObservedReceipt], evidence: Evidence, request: ExplainRequest, lost: LostSoFar
+) -> list[ReceiptAnswer]:
+    answers = []
+    for each in seen:
+        judged = [NotificationAnswer.of(*one) for one in judge_all(each, evidence, request.terms, lost)]
+        rules, notified = evidence.naming_for_anyone(each), each.receipt in evidence.latest
+        verdict = judge_envelope(each, rules, request.terms, notified=notified)
+        answers.append(ReceiptAnswer.of(each, verdict, judged, request.show))
+    return answers
 
 
-def judge_all(seen: ObservedReceipt, evidence: Evidence, terms: Terms) -> Iterator[tuple[Notified, DecisionVerdict]]:
-    """One observation for each subscription; those of an envelope have to be judged in their order."""
-    for one in evidence.notifications(seen, terms):
+def judge_all(
+    seen: ObservedReceipt, evidence: Evidence, terms: Terms, lost: LostSoFar
+) -> Iterator[tuple[Notified, DecisionVerdict]]:
+    """One observation for each subscription, by what was `lost` before it; what of it is lost is added.
+
+    So the observations of an envelope have to be judged in their order.
+    """
+    for one in evidence.notifications(seen, terms, lost):
         verdict = judge_notification(one, terms)
         if verdict.found in REPAIRABLE:
-            evidence.add_lost(one)
+            lost.add(one)
         yield one, verdict
 
 

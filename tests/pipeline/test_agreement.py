@@ -9,6 +9,7 @@ from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecide
 from pipeline.columns import EventKind
 from pipeline.compaction.compact import compact
 from pipeline.erase.run import erase
+from pipeline.explain.evidence import LostSoFar
 from pipeline.explain.in_force import rule_spans
 from pipeline.explain.known import Known
 from pipeline.explain.request import gather, judge_all
@@ -45,10 +46,11 @@ def test_explain_judges_each_notification_of_a_day_as_reconcile_does(
     owners = {one.subscription_id for kind in (rules, trail.notified) for one in kind}
     subscriptions = known.subscriptions(owners)
     evidence = gather(known, seen, trail, rule_spans(rules, subscriptions), trail.notified)
+    lost = LostSoFar()
     judged = {
         (str(one.observation.receipt), str(one.subscription_id)): verdict
         for each in seen
-        for one, verdict in judge_all(each, evidence, Terms())
+        for one, verdict in judge_all(each, evidence, Terms(), lost)
     }
     explained = {who: verdict.found for who, verdict in judged.items() if verdict.is_difference}
     rows = differences.where(F.col("subscription_id").isNotNull()).collect()
