@@ -6,7 +6,7 @@ from itertools import chain
 
 from pyarrow import fs
 
-from pipeline.lake.commits import MANIFESTS, home, name_of, read_manifests, write_links
+from pipeline.lake.commits import MANIFESTS, home, home_of, name_of, read_manifests, write_links
 from pipeline.lake.files import listed, remove
 from pipeline.period import DAY_MS
 
@@ -36,8 +36,8 @@ def _kinds_by_name(paths: Iterable[str]) -> Mapping[str, set[str]]:
     """The hours, or other names, of data files, with their kinds."""
     kinds: dict[str, set[str]] = defaultdict(set)
     for path in paths:
-        kind, _, folder = path.partition("/commit=")[0].partition("/")
-        kinds[name_of(folder)].add(kind)
+        kind, name = home_of(path)
+        kinds[name].add(kind)
     return kinds
 
 

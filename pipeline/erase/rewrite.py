@@ -1,6 +1,5 @@
 """Files of the lake written again without a client: commits for what a manifest names, in place what none does."""
 
-import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -21,17 +20,16 @@ from pipeline.lake.commits import (
     Manifest,
     commit,
     data_folder,
+    home_of,
     hour_folder,
     new_commit,
     read_manifest,
 )
-from pipeline.lake.files import filesystem, joined, listed, remove, write_bytes
-from pipeline.lake.lookup import read_bytes
+from pipeline.lake.files import filesystem, joined, listed, read_bytes, remove, write_bytes
 from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.lake.raw import RAW, arrival_hour
 
 _ROWS = 1 << 16
-_HOUR = re.compile(r"day=(\d{4}-\d\d-\d\d)/hour=(\w+)$")
 
 
 @dataclass(frozen=True)
@@ -150,7 +148,8 @@ class Rewriter:
         Whoever has just written it finds its hour changed, and begins it anew. What is of no hour may yet be committed
         as it is: it keeps the others' rows.
         """
-        if not _HOUR.search(path.partition("/commit=")[0]):
+        kind, name = home_of(path)
+        if kind == name:
             return 0 if self._is_named(path) else self.replace_table(path)
         own = self._own(path)
         if not own or self._is_named(path):
@@ -202,10 +201,7 @@ class Rewriter:
         return 0
 
     def _is_named(self, path: str) -> bool:
-        """A data file's path says of which hour or name it is."""
-        home = path.partition("/commit=")[0]
-        hour = _HOUR.search(home)
-        manifest = read_manifest(self.root, "/".join(hour.groups()) if hour else home)
+        manifest = read_manifest(self.root, home_of(path)[1])
         return manifest is not None and any(each.path == path for each in manifest.files)
 
     def _narrow(self, path: str) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,6 @@
 """One erasure from beginning to end: who the client is, what holds it, and the journal of what is under way."""
 
 import json
-import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,16 +15,13 @@ from pipeline.columns import LINKS
 from pipeline.erase.rewrite import Rewriter, is_content
 from pipeline.erase.traces import Traces
 from pipeline.lake.commits import MANIFESTS, Manifest, name_of, read_manifests
-from pipeline.lake.files import is_shown, joined, listed, read_text, write_text
-from pipeline.lake.lookup import READERS
-from pipeline.lake.raw import RAW, arrival_hour
+from pipeline.lake.files import CONNECTIONS, is_shown, joined, listed, read_text, write_text
+from pipeline.lake.raw import RAW, arrival_hour, is_arrived
 
 JOURNALS = "erasures"
 DELIVERIES, ERRORS = DELIVERIES_PREFIX.rstrip("/"), "errors"
 NAMELESS = {MANIFESTS, JOURNALS, LINKS}
 """Folders in which nobody is named, or that are gone through otherwise."""
-_ARRIVED = re.compile(rf"{RAW}/day=\d{{4}}-\d\d-\d\d/hour=\d\d/")
-"""Where the stream's files lie; others in their folder are of no hour."""
 COMMITTED = "/commit="
 """Part of the path of a data file that counts only if a manifest names it."""
 
@@ -120,7 +116,7 @@ def _named(commits: Iterable[Manifest]) -> set[str]:
 def _pending(paths: Iterable[str], commits: Iterable[Manifest]) -> list[str]:
     """The stream's files that no commit has."""
     made_of = {each.path for made in commits for each in made.raw}
-    return [path for path in paths if _ARRIVED.match(path) and path not in made_of]
+    return [path for path in paths if is_arrived(path) and path not in made_of]
 
 
 def _holding(rewriter: Rewriter, commits: Sequence[Manifest], pending: Sequence[str]) -> set[str]:
@@ -142,13 +138,13 @@ def _holding(rewriter: Rewriter, commits: Sequence[Manifest], pending: Sequence[
 
 def _each[T](rewriter: Rewriter, otherwise: T, function: Callable[[str], T], paths: Iterable[str]) -> list[T]:
     """What a function returns of each file."""
-    with ThreadPoolExecutor(READERS) as readers:
+    with ThreadPoolExecutor(CONNECTIONS) as readers:
         return list(readers.map(lambda path: rewriter.attempt(path, otherwise, function, path), paths))
 
 
 def _beside(rewriter: Rewriter, paths: Iterable[str]) -> Counter[str]:
     """What no manifest names: the index of deliveries, failed records, reports, and files that a commit has left."""
-    others = [path for path in paths if _top(path) not in NAMELESS and not _ARRIVED.match(path)]
+    others = [path for path in paths if _top(path) not in NAMELESS and not is_arrived(path)]
     counts = _each(rewriter, 0, partial(_remove, rewriter), others)
     return +sum((Counter({_top(path): count}) for path, count in zip(others, counts, strict=True)), Counter[str]())
 

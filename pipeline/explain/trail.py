@@ -7,7 +7,8 @@ from uuid import UUID
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
 from clarion.networks import Malformed, network
 from pipeline.explain.cases import ObservedReceipt
-from pipeline.lake.lookup import Lookup, read_bytes
+from pipeline.lake.files import read_bytes
+from pipeline.lake.lookup import Lookup
 from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_days
 from pipeline.period import DAY_MS, Period, arrivals
 

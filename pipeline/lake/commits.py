@@ -246,6 +246,17 @@ def home(kind: str, hour: str) -> str:
     return f"{kind}/{hour_folder(hour)}" if _HOUR.fullmatch(hour) else hour
 
 
+def home_of(path: str) -> tuple[str, str]:
+    """The kind, and the hour or name, that a data file was written for: the inverse of `data_folder`.
+
+    What is not of an hour has its name for its kind.
+    """
+    folder = path.partition("/commit=")[0]
+    kind, _, of_kind = folder.partition("/")
+    hour = name_of(of_kind)
+    return (kind, hour) if _HOUR.fullmatch(hour) else (folder, folder)
+
+
 def hour_folder(hour: str) -> str:
     """Of an hour, such as `day=2026-11-20/hour=16`; of another name that itself."""
     return _HOUR.sub(r"day=\1/hour=\2", hour)

@@ -92,6 +92,23 @@ def read_text(source: str) -> str | None:
         return None
 
 
+def read_bytes(root: str, path: str) -> bytes | None:
+    """The content of a file below `root`; None if there is no such file."""
+    files, base = root_filesystem(root)
+    try:
+        with files.open_input_stream(f"{base.rstrip('/')}/{path}", compression=None) as stream:
+            content: bytes = stream.read()
+    except FileNotFoundError:
+        return None
+    return content
+
+
+@cache
+def root_filesystem(root: str) -> tuple[fs.FileSystem, str]:
+    """As `filesystem` gives it, made once: it keeps its connections to S3."""
+    return filesystem(root)
+
+
 def write_text(target: str, text: str) -> None:
     write_bytes(target, text.encode())
 

@@ -28,14 +28,13 @@ from clarion.networks import NETWORKS, Malformed, network
 from clarion.subscription_events import RulesChanged
 from pipeline.columns import FILE_NAMES, NOTIFICATION_KEY, UNREADABLE
 from pipeline.lake.commits import LakeView, Manifest, read_manifests
-from pipeline.lake.files import filesystem, folders, is_shown
+from pipeline.lake.files import CONNECTIONS, filesystem, folders, is_shown
 from pipeline.lake.pending import KEPT_BYTES, PendingLines
 from pipeline.lake.plans import runs_since
 from pipeline.lake.raw import RAW, arrived_files
 from pipeline.lake.snapshots import GRACE_MS, last_before, unread_hours
 from pipeline.period import DAY_MS, Period, hour_runs, hour_start
 
-READERS = 16
 FEW = 8
 """Up to so many texts are looked for in a line before it is parsed."""
 _RULE_KEYS = "rules.list.element.key"
@@ -197,7 +196,7 @@ class Lookup:
         return files, base.rstrip("/")
 
     def _mapped[A, B](self, function: Callable[[A], B], every: Sequence[A]) -> list[B]:
-        with ThreadPoolExecutor(READERS) as readers:
+        with ThreadPoolExecutor(CONNECTIONS) as readers:
             return list(readers.map(function, every))
 
     def _rows_of_file(self, path: str, column: str, values: list[str | bytes]) -> Iterator[dict[str, Any]]:
@@ -274,17 +273,6 @@ def of_row[E: Event](model: type[E], row: dict[str, Any]) -> E:
     """What is null in Parquet is absent from a line."""
     known = {_EVENT_NAMES.get(name, name): value for name, value in row.items() if value is not None}
     return model.model_validate(known)
-
-
-def read_bytes(root: str, location: str) -> bytes | None:
-    """None where nothing is."""
-    files, base = filesystem(root)
-    try:
-        with files.open_input_stream(f"{base.rstrip('/')}/{location}", compression=None) as stream:
-            content: bytes = stream.read()
-    except FileNotFoundError:
-        return None
-    return content
 
 
 def array_of(values: Collection[str | bytes], kind: pa.DataType) -> pa.Array:

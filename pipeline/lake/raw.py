@@ -7,6 +7,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from errno import ENOENT
 from hashlib import sha256
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from clarion.batching import by_size
 from clarion.storage import EVENTS_PREFIX
-from pipeline.lake.files import filesystem, folders, is_shown, joined, listed
+from pipeline.lake.files import CONNECTIONS, folders, is_shown, joined, listed, read_bytes
 from pipeline.lake.parquet import WRITTEN
 from pipeline.period import Period
 
@@ -45,7 +46,6 @@ DAMAGES = (EOFError, gzip.BadGzipFile, zlib.error, UnpacksTooFar)
 """What is raised while a file is unpacked that was cut or changed, or unpacks too far."""
 _BATCH_BYTES = 4 << 20
 _READ_BYTES = 128 << 10
-_READERS = 16
 
 
 def arrived_files(root: str, arrived: Period) -> dict[str, list[str]]:
@@ -56,7 +56,7 @@ def arrived_files(root: str, arrived: Period) -> dict[str, list[str]]:
     """
     found: dict[str, list[str]] = {}
     for path in _paths(root, arrived):
-        if _FILE.fullmatch(path) and arrived.has_hour(hour := arrival_hour(path)):
+        if is_arrived(path) and arrived.has_hour(hour := arrival_hour(path)):
             found.setdefault(hour, []).append(path)
     return found
 
@@ -64,7 +64,12 @@ def arrived_files(root: str, arrived: Period) -> dict[str, list[str]]:
 def misplaced(root: str, arrived: Period) -> list[str]:
     """What lies among the stream's days, or in one of these days, and is of no hour: somebody has put it there."""
     others = [f"{RAW}/{folder}" for folder in folders(root, RAW) if not is_day(folder)]
-    return others + [path for path in _paths(root, arrived) if not _FILE.fullmatch(path)]
+    return others + [path for path in _paths(root, arrived) if not is_arrived(path)]
+
+
+def is_arrived(path: str) -> bool:
+    """Whether a path is that of a file of the stream's, in the folder of an hour."""
+    return _FILE.fullmatch(path) is not None
 
 
 def is_day(folder: str) -> bool:
@@ -74,7 +79,7 @@ def is_day(folder: str) -> bool:
 
 def _paths(root: str, arrived: Period) -> Iterator[str]:
     days = [day for day in folders(root, RAW) if is_day(day) and arrived.has_day(day.removeprefix("day="))]
-    with ThreadPoolExecutor(_READERS) as readers:
+    with ThreadPoolExecutor(CONNECTIONS) as readers:
         for day in readers.map(lambda day: listed(root, f"{RAW}/{day}"), days):
             yield from filter(is_shown, sorted(day))
 
@@ -142,10 +147,9 @@ def _lines_of(root: str, path: str) -> Iterator[pa.RecordBatch]:
 
 
 def read_file(root: str, path: str) -> bytes:
-    """As the stream left it."""
-    files, place = filesystem(joined(root, path))
-    with files.open_input_stream(place, compression=None) as stream:
-        content: bytes = stream.read()
+    """As the stream left it. Raises `FileNotFoundError`."""
+    if (content := read_bytes(root, path)) is None:
+        raise FileNotFoundError(ENOENT, "no such file", joined(root, path))
     return content
 
 

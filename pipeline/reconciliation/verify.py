@@ -6,20 +6,20 @@ of the lake, would be copied so often that it costs a third of what all but the 
 
 import gc
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from itertools import accumulate, chain
 from typing import NamedTuple
 
 import pyarrow as pa
 from pyarrow import compute as pc
-from pyarrow import dataset, fs
+from pyarrow import dataset
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
 from clarion.decisions import EnvelopeDecision
 from clarion.networks import Malformed, Network, Rule, network
-from pipeline.lake.files import filesystem
+from pipeline.lake.files import filesystem, read_bytes
 from pipeline.period import Period
 
 GONE = "its object is gone"
@@ -100,7 +100,7 @@ def fetched(root: str | None, raws: Iterable[bytes | None], locations: Iterable[
     Ingest puts an envelope that is too large for a message into a bucket, under the `location` it then names.
     """
     for raw, location in zip(raws, locations, strict=True):
-        yield _read(root, location) if root and location and raw is None else raw
+        yield read_bytes(root, location) if root and location and raw is None else raw
 
 
 def _fact(shown_by: Network, raw: bytes | None) -> _Fact:
@@ -176,18 +176,3 @@ def _verify_rows(rows: pa.RecordBatch, oversize: str | None) -> pa.RecordBatch:
 def _lists(values: Sequence[Sequence[object]], kind: pa.DataType) -> pa.ListArray:
     ends = pa.array(accumulate(map(len, values), initial=0), pa.int32())
     return pa.ListArray.from_arrays(ends, pa.array(chain.from_iterable(values), kind))
-
-
-def _read(root: str, location: str) -> bytes | None:
-    files, folder = _opened(root)
-    try:
-        with files.open_input_stream(f"{folder}/{location}", compression=None) as stream:
-            content: bytes = stream.read()
-    except FileNotFoundError:
-        return None
-    return content
-
-
-@lru_cache
-def _opened(root: str) -> tuple[fs.FileSystem, str]:
-    return filesystem(root.rstrip("/"))

@@ -77,6 +77,7 @@ def s3(server: tuple[RecordedS3, str], monkeypatch: pytest.MonkeyPatch) -> Itera
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     files.s3_client.cache_clear()
+    files.root_filesystem.cache_clear()
     client = files.s3_client()
     client.create_bucket(Bucket=BUCKET)
     recorded.requests.clear()
@@ -86,6 +87,7 @@ def s3(server: tuple[RecordedS3, str], monkeypatch: pytest.MonkeyPatch) -> Itera
         client.delete_object(Bucket=BUCKET, Key=found["Key"])
     client.delete_bucket(Bucket=BUCKET)
     files.s3_client.cache_clear()
+    files.root_filesystem.cache_clear()
 
 
 def test_what_is_committed_is_read_as_on_a_disk(s3: RecordedS3) -> None:
