@@ -6,6 +6,3 @@
 `lake` holds what is there and how it is read and written, `spark` the session. `jobs` has a module for each command that
 needs Spark; `explain` and `erase` are commands that need none, and `generator` makes a lake up.
 """
-
-ON_INTERRUPTION = "» interrupted: what was not committed counts as not done; run it again"
-"""The last line of a command that is stopped."""

@@ -3,19 +3,16 @@
 import sys
 from collections.abc import Sequence
 
-from pipeline import ON_INTERRUPTION
-
-INTERRUPTED = 130
-"""As a shell has it for what ends by Ctrl-C. Once Spark is at work, see `ending.ended_by_signals`."""
+from pipeline.terminal import ON_INTERRUPTION, Exit, log
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """See `direct.main` and `cli.main` for what else it returns."""
+    """The exit code. Once Spark is at work, an interruption ends as `ending.ended_by_signals` says."""
     try:
         return _run(list(sys.argv[1:] if words is None else words))
     except KeyboardInterrupt:
-        print(ON_INTERRUPTION, file=sys.stderr)
-        return INTERRUPTED
+        log(ON_INTERRUPTION)
+        return Exit.INTERRUPTED
 
 
 def _run(given: list[str]) -> int:

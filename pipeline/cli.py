@@ -11,9 +11,8 @@ from contextlib import nullcontext
 
 from clarion.settings import Settings
 from pipeline import arguments
-from pipeline.direct import NO_ANSWER
 from pipeline.jobs import compact, daily, generate, reconcile, replay, report, retire, watch
-from pipeline.jobs.shared import log, settings_of
+from pipeline.jobs.shared import settings_of
 from pipeline.lake.commits import LakeView
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.files import exists
@@ -21,6 +20,7 @@ from pipeline.reconciliation.reconcile import size_of
 from pipeline.spark.ending import ended_by_signals, reason
 from pipeline.spark.progress import progress
 from pipeline.spark.session import session, starts_jvm
+from pipeline.terminal import Exit, log
 from pipeline.terms import terms_of
 
 JOBS: dict[str, Callable[[EventLake, argparse.Namespace], int]] = {
@@ -39,7 +39,7 @@ SETTINGS: dict[str, type[Settings]] = {"replay": replay.ReplaySettings, "retire"
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """The exit code, as docs/lake.md has it under "How a job ends"."""
+    """The exit code."""
     wanted = arguments.parse(given)
     try:
         return _run(wanted)
@@ -47,13 +47,13 @@ def main(given: Sequence[str] | None = None) -> int:
         if not (why := reason(error)):
             raise
         log(f"{wanted.job} can't go on: {why}")
-        return NO_ANSWER
+        return Exit.NO_ANSWER
 
 
 def _run(wanted: argparse.Namespace) -> int:
     if wanted.job != "generate" and not exists(wanted.lake):
         log(f"there is no lake at {wanted.lake}")
-        return 1
+        return Exit.FINDING
     if wanted.job in SETTINGS and not wanted.dry_run:
         settings_of(SETTINGS[wanted.job])
     started = time.monotonic()

@@ -3,7 +3,6 @@
 import argparse
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
@@ -17,6 +16,7 @@ from pipeline.lake.files import exists
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.raw import RAW
 from pipeline.period import DAY_MS, Period
+from pipeline.terminal import Exit, log
 from pipeline.terms import add_options, terms_of
 
 WITHOUT_SPARK = {
@@ -24,21 +24,12 @@ WITHOUT_SPARK = {
     "erase": "remove what the lake has of a client",
 }
 BACK_DAYS = 7
-BAD_USAGE = 2
-NOT_SURE = 3
-NO_ANSWER = 4
 AS_ARRIVED = ": as they arrived, the other kinds' lines among them"
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def main(words: Sequence[str]) -> int:
-    """0 if all is well; 1 without a lake, or where it has nothing of what was asked, or keeps what had to be removed.
-
-    `BAD_USAGE` for what can't be meant.
-
-    `NOT_SURE` where one is known, and something of the lake is lost or can't be read that may say otherwise of it;
-    `NO_ANSWER` where what can't be read or written is needed for any answer.
-    """
+    """The exit code."""
     parser = _parser()
     wanted = parser.parse_args(words)
     if wanted.job == "explain" and not (wanted.asked or wanted.client):
@@ -50,14 +41,14 @@ def main(words: Sequence[str]) -> int:
         wanted.end = until
     try:
         if not exists(wanted.lake):
-            _log(f"there is no lake at {wanted.lake}")
-            return 1
+            log(f"there is no lake at {wanted.lake}")
+            return Exit.FINDING
         return JOBS[wanted.job](wanted)
     except BrokenPipeError:
         raise
     except LAKE_ERRORS as error:
-        _log(f"the lake can't be read or written: {' '.join(str(error).split())}")
-        return NO_ANSWER
+        log(f"the lake can't be read or written: {' '.join(str(error).split())}")
+        return Exit.NO_ANSWER
 
 
 def run_explain(wanted: argparse.Namespace) -> int:
@@ -66,12 +57,12 @@ def run_explain(wanted: argparse.Namespace) -> int:
     try:
         answer = explain(Lookup(wanted.lake), request)
     except NotOfClientError as error:
-        _log(str(error))
-        return BAD_USAGE
+        log(str(error))
+        return Exit.BAD_USAGE
     print(json.dumps(answer.to_json(), indent=2) if wanted.json else "\n".join(map(printable, answer.lines())))
     if not answer.found:
-        return 1
-    return NOT_SURE if answer.doubts else 0
+        return Exit.FINDING
+    return Exit.NOT_SURE if answer.doubts else Exit.DONE
 
 
 def printable(line: str) -> str:
@@ -80,18 +71,18 @@ def printable(line: str) -> str:
 
 
 def run_erase(wanted: argparse.Namespace) -> int:
-    erased = erase(wanted.lake, wanted.client, dry_run=wanted.dry_run, report=_log)
+    erased = erase(wanted.lake, wanted.client, dry_run=wanted.dry_run, report=log)
     for kind, count in erased.removed.items():
-        _log(f"{count:>12,} {kind}{AS_ARRIVED * (kind == RAW)}")
+        log(f"{count:>12,} {kind}{AS_ARRIVED * (kind == RAW)}")
     if erased.is_nothing:
-        _log("nothing is left: the lake has nothing of this client (mistyped, or erased already)")
+        log("nothing is left: the lake has nothing of this client (mistyped, or erased already)")
     else:
         named = f"{erased.subscriptions:,} subscription{'s' * (erased.subscriptions != 1)}"
-        _log(f"{'would be ' * wanted.dry_run}removed, of {named}")
+        log(f"{'would be ' * wanted.dry_run}removed, of {named}")
     for each in erased.left:
-        _log(f"left as it is: {each}")
+        log(f"left as it is: {each}")
     print(json.dumps(erased._asdict()))
-    return int(bool(erased.left) or erased.is_nothing)
+    return Exit.FINDING if erased.left or erased.is_nothing else Exit.DONE
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,10 +144,6 @@ def instant(text: str) -> int:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-20 or 2026-11-20T16:00") from None
     return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _log(line: str) -> None:
-    print(f"» {line}", file=sys.stderr, flush=True)
 
 
 JOBS: Mapping[str, Callable[[argparse.Namespace], int]] = {"explain": run_explain, "erase": run_erase}

@@ -11,13 +11,14 @@ from pipeline.compaction.compact import compact
 from pipeline.compaction.counters import ASKED, NotCounted, records_by_hour
 from pipeline.compaction.unreadable import read_again
 from pipeline.compaction.vacuum import KEPT_MS, vacuum
-from pipeline.jobs.shared import log, strict
+from pipeline.jobs.shared import strict
 from pipeline.lake.event_lake import DIFFERENCES, EventLake
 from pipeline.lake.raw import arrived_files, misplaced
 from pipeline.lake.snapshots import SNAPSHOTS
 from pipeline.period import DAY_MS, Period
 from pipeline.reconciliation.due_days import first_uncompacted
 from pipeline.report.report_files import REPORTS
+from pipeline.terminal import log
 
 SWEPT = (*EventKind, UNREADABLE, DIFFERENCES, SNAPSHOTS, REPORTS)
 """What the daily run may write, and so remove. The little that `watch` and `replay` leave uncommitted expires instead."""

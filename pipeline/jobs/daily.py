@@ -10,11 +10,12 @@ from operator import attrgetter
 
 from pipeline.in_force.states import write_snapshots
 from pipeline.jobs import compact, reconcile, report
-from pipeline.jobs.shared import log, name_incomplete, strict
+from pipeline.jobs.shared import name_incomplete, strict
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, Period
 from pipeline.reconciliation.due_days import DueDays, changed_days, due_days, note_reported, unreported_days
 from pipeline.spark.ending import reason
+from pipeline.terminal import log
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:

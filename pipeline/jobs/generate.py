@@ -6,9 +6,9 @@ import json
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
 from pipeline.in_force.states import limit_history
-from pipeline.jobs.shared import log
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS
+from pipeline.terminal import Exit, log
 
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
@@ -17,7 +17,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     log(f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.messages:,} messages of XMTP, {plan.period}")
     planted = answers(lake).groupBy("difference").count().collect()
     print(json.dumps({row["difference"]: row["count"] for row in planted}))
-    return 0
+    return Exit.DONE
 
 
 def _plan(lake: EventLake, wanted: argparse.Namespace) -> Plan:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pipeline.columns import EventKind
 from pipeline.compaction.completeness import IncompleteHour
 from pipeline.findings import INCOMPLETE, UNJUDGED, UNREAD, Difference
-from pipeline.jobs.shared import log, name_incomplete, strict
+from pipeline.jobs.shared import name_incomplete, strict
 from pipeline.lake.commits import read_manifest
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import DIFFERENCE
@@ -21,6 +21,7 @@ from pipeline.reconciliation.claims import write_claims
 from pipeline.reconciliation.reconcile import Findings, reconcile, size_of
 from pipeline.reconciliation.verify import unread
 from pipeline.spark.session import fitted
+from pipeline.terminal import log
 from pipeline.terms import LARGE, Terms, tables_of, terms_of
 
 

@@ -9,11 +9,12 @@ from pyspark.sql import functions as F
 
 from clarion.aws import IN_TIME
 from clarion.settings import Settings
-from pipeline.jobs.shared import every_thousand, log, name_incomplete, settings_of
+from pipeline.jobs.shared import name_incomplete, settings_of
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.plans import LEASE_MS
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.repair import replay
+from pipeline.terminal import Exit, every_thousand, log
 from pipeline.terms import terms_of
 
 CHOICES = ("receipt", "subscription_id", "network", "difference")
@@ -30,7 +31,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     settings = None if wanted.dry_run else settings_of(ReplaySettings)
     if name_incomplete(lake, wanted) and settings:
         log("nothing is sent: what seems to be lost may only be missing here")
-        return 1
+        return Exit.FINDING
     found = reconcile(lake, wanted.period, wanted.now, terms_of(wanted)).differences
     lost = chosen(found, wanted)
     planned = replay.plan(lake, lost, wanted.period, wanted.now, dry_run=wanted.dry_run)
@@ -46,8 +47,8 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
         for run_left in sent.left:
             again = "if it was killed, another one can finish it"
             log(f"run {run_left} is left to who is sending it; {again} {LEASE_MS // 1000} seconds later")
-        return 1 if sent.left else 0
-    return 0
+        return Exit.FINDING if sent.left else Exit.DONE
+    return Exit.DONE
 
 
 def chosen(differences: DataFrame, wanted: argparse.Namespace) -> DataFrame:

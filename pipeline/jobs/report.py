@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pipeline.in_force.states import limit_history
-from pipeline.jobs.shared import log, strict
+from pipeline.jobs.shared import strict
 from pipeline.lake.commits import read_manifest
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.files import write_text
@@ -15,6 +15,7 @@ from pipeline.report.page import page
 from pipeline.report.report import report
 from pipeline.report.report_files import earlier, page_path, report_name, write_page, write_tables
 from pipeline.report.summary import Tables
+from pipeline.terminal import log
 from pipeline.terms import judged_by
 
 

@@ -12,10 +12,11 @@ from clarion.event_log import EventLog, EventWriter
 from clarion.settings import EventSettings
 from clarion.tables import bind
 from pipeline.compaction.completeness import SEALED_AFTER_MS
-from pipeline.jobs.shared import every_thousand, log, name_incomplete, settings_of
+from pipeline.jobs.shared import name_incomplete, settings_of
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.repair import retire
+from pipeline.terminal import Exit, every_thousand, log
 
 
 class RetireSettings(EventSettings):
@@ -37,7 +38,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     if settings:
         removed = _remove(settings, useless, wanted.now)
         log(f"{removed:>12,} removed; what has changed meanwhile stays")
-    return 1 if incomplete else 0
+    return Exit.FINDING if incomplete else Exit.DONE
 
 
 def _of_idle_days(wanted: argparse.Namespace) -> argparse.Namespace:

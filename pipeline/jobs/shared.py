@@ -1,8 +1,7 @@
-"""What several jobs do alike: log, name the hours that can't be judged, and say how a strict run ends."""
+"""What several jobs do alike: read their settings, name the hours that can't be judged, and end a strict run."""
 
 import argparse
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from pydantic import ValidationError
@@ -12,6 +11,7 @@ from pipeline.compaction.completeness import EXAMPLE, IncompleteHour, incomplete
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import hour_runs
 from pipeline.spark.ending import JobStopped
+from pipeline.terminal import Exit, log
 
 NAMED = 3
 """So many of what a strict run has found stand in its last line; all are logged before."""
@@ -33,30 +33,13 @@ def _variable(loc: tuple[int | str, ...]) -> str:
     return f"{PREFIX}{loc[0]}: ".upper() if loc else ""
 
 
-def log(line: str) -> None:
-    print(f"» {line}", file=sys.stderr, flush=True)
-
-
-def every_thousand(done: str) -> Callable[[int], None]:
-    """Logs progress, seldom."""
-    logged = 0
-
-    def report(count: int) -> None:
-        nonlocal logged
-        if count - logged >= 1_000:
-            logged = count
-            log(f"{count:>12,} {done}")
-
-    return report
-
-
 def strict(wanted: argparse.Namespace, found: Mapping[str, int | Sequence[object]]) -> int:
     """1 if `--strict` is given and something was found, which is kept for the last line: how much, or the first of it."""
     why = ", ".join(_found(what, some) for what, some in found.items() if some)
     if not wanted.strict or not why:
-        return 0
+        return Exit.DONE
     wanted.why.append(f"{wanted.period}: {why}")
-    return 1
+    return Exit.FINDING
 
 
 def _found(what: str, some: int | Sequence[object]) -> str:

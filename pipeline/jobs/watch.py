@@ -6,11 +6,11 @@ import json
 import boto3
 
 from pipeline.compaction.counters import ASKED
-from pipeline.jobs.shared import log
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import instant_text
 from pipeline.repair.watch import FoundLosses, Watch, record
 from pipeline.spark.ending import silence_stderr
+from pipeline.terminal import Exit, log
 from pipeline.terms import terms_of
 
 
@@ -31,4 +31,4 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
         watch.run(wanted.now)
     else:
         watch.follow(every=wanted.every)
-    return 0
+    return Exit.DONE

@@ -13,8 +13,8 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pipeline import ON_INTERRUPTION
 from pipeline.lake.commits import LAKE_ERRORS, CommitConflict
+from pipeline.terminal import ON_INTERRUPTION, PREFIX
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PATIENCE_S = 5
@@ -70,7 +70,7 @@ def ended_by_signals(start: Callable[[], SparkSession]) -> Iterator[SparkSession
 
 def _end(spark: SparkSession, number: int) -> None:
     signal.signal(number, signal.SIG_DFL)
-    os.write(2, f"{ON_INTERRUPTION}\n".encode())
+    os.write(2, f"{PREFIX}{ON_INTERRUPTION}\n".encode())
     # What threads and tasks are at would be an error to each.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     silenced = Thread(target=_silence, args=(spark,), daemon=True)

@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import NoCredentialsError
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import ON_INTERRUPTION, cli
+from pipeline import cli
 from pipeline.jobs.replay import ReplaySettings
 from pipeline.jobs.retire import RetireSettings
 from pipeline.jobs.shared import BadSettings, settings_of
@@ -21,6 +21,7 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.repair.replay import ReplayStopped
 from pipeline.repair.retire import RetireStopped
 from pipeline.spark.ending import reason
+from pipeline.terminal import ON_INTERRUPTION, PREFIX
 
 INTERRUPTED_WITHIN_S = 60
 
@@ -126,5 +127,5 @@ def test_a_signal_ends_a_job_with_one_line_though_spark_is_only_starting(tmp_pat
         os.killpg(job.pid, number) if number == signal.SIGINT else job.send_signal(number)
         said = job.stderr.read().splitlines()
         assert job.wait(INTERRUPTED_WITHIN_S) == 128 + number
-    assert said[-1] == ON_INTERRUPTION
+    assert said[-1] == f"{PREFIX}{ON_INTERRUPTION}"
     assert not [line for line in said if "Traceback" in line or line.lstrip().startswith("at ")]
