@@ -18,9 +18,10 @@ from pyspark.sql import functions as F
 
 from bench.processors import processor_seconds
 from pipeline.columns import EventKind
+from pipeline.generator.writing import hour_columns, write_kind
 from pipeline.in_force.rules import in_force
 from pipeline.in_force.states import known, write_snapshots
-from pipeline.lake.event_lake import EventLake, hour_columns
+from pipeline.lake.event_lake import EventLake
 from pipeline.lake.snapshots import day_of, read_snapshot
 from pipeline.period import DAY_MS, HOUR_MS
 from pipeline.reconciliation.wanted import named
@@ -85,7 +86,7 @@ def add_rules(lake: EventLake, numbers: DataFrame, at: int) -> None:
     )
     ruled = numbers.select(*same, F.lit("added").alias("change"), each.alias("rules"))
     for kind, rows in ((EventKind.SUBSCRIPTION, subscriptions), (EventKind.RULES, ruled)):
-        lake.write(kind, rows.select("*", *hour_columns(F.col("at"))))
+        write_kind(lake, kind, rows.select("*", *hour_columns(F.col("at"))))
     lake.view.refresh()
 
 

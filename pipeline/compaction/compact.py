@@ -4,7 +4,6 @@ Each of the stream's files is read once, when no manifest names it yet: what it 
 So a late file costs no more than itself, and running twice changes nothing.
 """
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from pyspark.storagelevel import StorageLevel
 from pipeline.columns import COLUMNS, NOTIFICATION_KEY, UNREADABLE, VERSION, EventKind
 from pipeline.compaction.completeness import is_over
 from pipeline.compaction.merge import merge_small_files
-from pipeline.lake.commits import CommitConflict, Manifest, commit, discard, merged, new_commit
+from pipeline.lake.commits import CommitConflict, Kinds, Manifest, commit_or_discard, merged, new_commit
 from pipeline.lake.event_lake import HOME, EventLake, paths_frame
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import LINES, arrived_files, line_batches
@@ -58,15 +57,12 @@ class Compacted:
         return self.lines.get(UNREADABLE, 0)
 
 
-def compact(
-    lake: EventLake, arrived: Period, now: int | None = None, counted: Mapping[str, int] | None = None
-) -> Compacted:
+def compact(lake: EventLake, arrived: Period, now: int, counted: Mapping[str, int] | None = None) -> Compacted:
     """Commit what has arrived in these hours, and seal those that are over at `now` (UNIX milliseconds).
 
     `counted` says how many records must at least be there, by hour. Where another commit comes first, the hour is begun
     anew. Hours that have got many small files by now get fewer. Raises `CommitConflict` after `MOST_ROUNDS`.
     """
-    now = time.time_ns() // 1_000_000 if now is None else now
     counted = counted or {}
     total: Counter[str] = Counter()
     for rounds_left in reversed(range(MOST_ROUNDS)):
@@ -78,7 +74,6 @@ def compact(
             try:
                 _commit(lake.root, known.get(hour), new, now)
             except CommitConflict:
-                discard(lake.root, new)
                 if not rounds_left:
                     raise
                 conflict = True
@@ -119,7 +114,7 @@ def read_files(lake: EventLake, paths: list[str]) -> tuple[dict[str, Manifest], 
     return {hour: _checked(_added(hour, files[hour], written)) for hour in files}, sorted(damaged)
 
 
-def _added(hour: str, raw: list[DataFile], written: Mapping[str, Mapping[str, tuple[DataFile, ...]]]) -> Manifest:
+def _added(hour: str, raw: list[DataFile], written: Mapping[str, Kinds]) -> Manifest:
     kinds = {kind: by_hour[hour] for kind, by_hour in written.items() if hour in by_hour}
     return Manifest(hour, "", raw=tuple(sorted(raw, key=lambda file: file.path)), kinds=kinds)
 
@@ -139,7 +134,7 @@ def _commit(root: str, known: Manifest | None, added: Manifest, now: int) -> Non
     if new.raw or counted is not None:
         new = replace(new, sealed_at=_sealed_at(known, new, now))
     if new != known:
-        commit(root, replace(new, commit=new_commit()), known.commit or None)
+        commit_or_discard(root, replace(new, commit=new_commit()), known.commit or None, added.kinds)
 
 
 def _sealed_at(known: Manifest, new: Manifest, now: int) -> int | None:

@@ -1,12 +1,11 @@
 """Whether the lake has all of a period: no comparison finds what is not there, so this comes before any judgement."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
 from pipeline.columns import UNREADABLE
-from pipeline.lake.commits import LakeView, Manifest, update
+from pipeline.lake.commits import LakeView, Manifest
 from pipeline.lake.files import listed
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import arrived_files
@@ -129,9 +128,3 @@ def _sizes(root: str, found: Iterable[Manifest]) -> dict[str, int]:
     """The sizes of all files in the folders that the manifests name files of, by path."""
     days = {each.path.partition("/hour=")[0] for manifest in found for each in manifest.files}
     return {path: info.size for day in sorted(days) for path, info in listed(root, day).items()}
-
-
-def declare_complete(root: str, hours: Iterable[str], now: int) -> None:
-    """Say that what counts of these hours is all there is."""
-    for hour in hours:
-        update(root, hour, lambda known: replace(known, sealed_at=now, counted=known.lines))

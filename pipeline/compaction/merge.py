@@ -6,11 +6,12 @@ them: so nobody meets a rewrite.
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pipeline.lake.commits import CommitConflict, Kinds, Manifest, commit, discard, new_commit
-from pipeline.lake.event_lake import EventLake, Written
+from pipeline.lake.commits import CommitConflict, Kinds, Manifest, commit_or_discard, new_commit
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import Period
 
 if TYPE_CHECKING:
@@ -32,10 +33,9 @@ def merge_small_files(lake: EventLake, arrived: Period) -> None:
     written = {kind: lake.write_again(kind, files) for kind, files in small.items()}
     for hour in hours:
         merged = _merged(hour, written)
-        try:
-            commit(lake.root, merged, hour.commit)
-        except CommitConflict:
-            discard(lake.root, replace(merged, kinds={kind: new.get(hour.hour, ()) for kind, new in written.items()}))
+        new = {kind: by_hour.get(hour.hour, ()) for kind, by_hour in written.items()}
+        with suppress(CommitConflict):
+            commit_or_discard(lake.root, merged, hour.commit, new)
     lake.view.refresh()
 
 
@@ -45,7 +45,7 @@ def crowded(hour: Manifest) -> Kinds:
     return {kind: files for kind, files in small.items() if len(files) > MOST}
 
 
-def _merged(hour: Manifest, written: Mapping[str, Written]) -> Manifest:
+def _merged(hour: Manifest, written: Mapping[str, Kinds]) -> Manifest:
     kinds = dict(hour.kinds)
     for kind, small in crowded(hour).items():
         kinds[kind] = (*(file for file in hour.kinds[kind] if file not in small), *written[kind].get(hour.hour, ()))

@@ -9,7 +9,7 @@ from pyspark.storagelevel import StorageLevel
 from pipeline.columns import UNREADABLE
 from pipeline.compaction.compact import rows_of, with_kind
 from pipeline.compaction.completeness import is_over
-from pipeline.lake.commits import CommitConflict, Manifest, commit, discard, merged, new_commit, write_links
+from pipeline.lake.commits import Kinds, Manifest, commit_or_discard, discard, merged, new_commit, write_links
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.parquet import DataFile
 from pipeline.period import Period
@@ -33,7 +33,7 @@ def read_again(lake: EventLake, arrived: Period, now: int, *, drop: bool) -> Map
     return total
 
 
-def _read_again(lake: EventLake, hour: str, files: Sequence[DataFile]) -> dict[str, tuple[DataFile, ...]]:
+def _read_again(lake: EventLake, hour: str, files: Sequence[DataFile]) -> Kinds:
     lines = with_kind(lake.read_unreadable(files)).persist(StorageLevel.DISK_ONLY)
     try:
         kinds = {row["kind"] for row in lines.select("kind").distinct().collect()}
@@ -42,7 +42,7 @@ def _read_again(lake: EventLake, hour: str, files: Sequence[DataFile]) -> dict[s
         lines.unpersist()
 
 
-def _commit(root: str, hour: Manifest, read: Mapping[str, tuple[DataFile, ...]], now: int) -> None:
+def _commit(root: str, hour: Manifest, read: Kinds, now: int) -> None:
     """Lines that are dropped count as erased, or the hour would seem emptier than its counter says."""
     others = {kind: files for kind, files in hour.kinds.items() if kind != UNREADABLE}
     sealed_at = now if is_over(hour.hour, now) else None
@@ -51,9 +51,5 @@ def _commit(root: str, hour: Manifest, read: Mapping[str, tuple[DataFile, ...]],
         new = replace(new, erased=hour.arrived - new.lines)
     if new.arrived != hour.arrived:
         raise RuntimeError(f"{hour.hour}: of {hour.arrived} lines {new.arrived} were written")
-    try:
-        commit(root, new, hour.commit)
-    except CommitConflict:
-        discard(root, replace(new, kinds=read))
-        raise
+    commit_or_discard(root, new, hour.commit, read)
     write_links(root, hour.hour, [UNREADABLE])

@@ -8,10 +8,10 @@ from pyspark.sql import functions as F
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision
 from pipeline.columns import VERSION, EventKind
-from pipeline.compaction.completeness import declare_complete
 from pipeline.generator import faults, live, people, traffic, xmtp
 from pipeline.generator.plan import NETWORK, Made, Plan
-from pipeline.lake.event_lake import EventLake, hour_columns
+from pipeline.generator.writing import declare_complete, hour_columns, write_kind
+from pipeline.lake.event_lake import EventLake
 from pipeline.lake.raw import RAW, arrived_files
 from pipeline.lake.schemas import RULE, SCHEMAS
 from pipeline.period import DAY_MS, HOUR_MS, arrivals
@@ -28,7 +28,7 @@ def generate(lake: EventLake, plan: Plan, *, compacted: bool = False) -> None:
     kinds = make(lake, plan)
     if compacted:
         for kind, rows in kinds.items():
-            lake.write(kind, rows.select("*", *hour_columns(F.col("at") + _BUFFERED_MS)))
+            write_kind(lake, kind, rows.select("*", *hour_columns(F.col("at") + _BUFFERED_MS)))
     else:
         write_raw(lake, kinds, plan)
     seal_hours(lake, plan, compacted=compacted)

@@ -1,9 +1,9 @@
 """`report`: commit the tables of a period, and write the page that is made of them."""
 
 import argparse
-from datetime import UTC, datetime
 from pathlib import Path
 
+from clarion.clock import now_ms
 from pipeline.in_force.states import limit_history
 from pipeline.jobs.shared import strict
 from pipeline.lake.commits import read_manifest
@@ -47,7 +47,7 @@ def _about(lake: EventLake, wanted: argparse.Namespace, tables: Tables) -> About
         period=wanted.period,
         lake=wanted.lake if "://" in wanted.lake else str(Path(wanted.lake).absolute()),
         now=wanted.now,
-        made=int(datetime.now(UTC).timestamp() * 1000),
+        made=now_ms(),
         stage=wanted.stage,
         oversize=wanted.oversize or oversize,
         newest=inputs.newest(lake.view, wanted.now),

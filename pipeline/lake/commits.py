@@ -55,7 +55,7 @@ LAKE_ERRORS = (OSError, pa.ArrowInvalid, DamagedManifest, json.JSONDecodeError, 
 
 
 type Kinds = Mapping[str, tuple[DataFile, ...]]
-"""Data files by what they hold."""
+"""Data files by kind, or by the hour or the name that they were written for."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,15 @@ def commit(root: str, new: Manifest, replaces: str | None) -> None:
     if not swap_text(joined(root, manifest_path(new.hour)), replaced):
         raise CommitConflict(f"{new.hour} is no longer as commit {replaces} left it")
     write_links(root, new.hour, new.kinds)
+
+
+def commit_or_discard(root: str, new: Manifest, replaces: str | None, written: Kinds) -> None:
+    """`commit`; the files `written` for it are removed if another commit came first. Raises `CommitConflict`."""
+    try:
+        commit(root, new, replaces)
+    except CommitConflict:
+        discard(root, replace(new, kinds=written))
+        raise
 
 
 def discard(root: str, made: Manifest) -> None:

@@ -1,14 +1,5 @@
 """How Spark reads and writes the lake. docs/lake.md describes it for people, `pipeline.lake.schemas` its rows.
 
-    events/day=2026-11-20/hour=16/…gz    what Firehose wrote, by the hour of its arrival: JSON lines of every kind
-    <kind>/day=2026-11-20/hour=16/…      the same hour's lines of one kind as Parquet, made by `compact`
-    snapshots/<name>/day=2026-11-20/…    what is in force, and claims, by day: see `pipeline.lake.snapshots`
-    unreadable/day=…/hour=…/…            lines that are of no kind and version known here, or have a value that none can have
-    differences/from=…/to=…/…            what `reconcile` has found
-    replays/…                            what `replay` has sent to the live system again
-
-Of all but `events`, the files that count are those that a manifest names: see `pipeline.lake.commits`.
-
 A line may be there twice and may arrive late. So readers ask for the hours from which they want rows up to now,
 filter on the row's own time, and keep one row of each key.
 """
@@ -27,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline.columns import UNREADABLE, EventKind, file_name
-from pipeline.lake.commits import LakeView, Manifest, data_folder, new_commit, read_manifest, update
+from pipeline.lake.commits import Kinds, LakeView, Manifest, data_folder, new_commit, read_manifest, update
 from pipeline.lake.files import joined
 from pipeline.lake.parquet import WRITTEN, DataFile, write_parquet
 from pipeline.lake.plans import REPLAYS, runs_since
@@ -37,9 +28,6 @@ from pipeline.period import EVER, Period
 
 PARTITIONS = ("day", "hour")
 DIFFERENCES = "differences"
-
-type Written = dict[str, tuple[DataFile, ...]]
-"""Data files by their hours, or by the names of what is of no hour."""
 
 _UNREADABLE = StructType([StructField("value", StringType())])
 _DATED = [StructField(name, StringType()) for name in PARTITIONS]
@@ -69,14 +57,11 @@ class EventLake:
 
     def read(self, kind: EventKind, arrived: Period = EVER) -> DataFrame:
         """The rows of a kind by hour of arrival, in its schema; duplicates included."""
-        return self.read_files(kind, SCHEMAS[kind], self.data_files(kind, arrived))
+        return self.read_files(kind, SCHEMAS[kind], self.view.files(kind, arrived))
 
     def files(self, kind: EventKind, arrived: Period) -> DataFrame:
         """`path` of each file of a kind, by hour of arrival: for tasks that read them themselves."""
-        return paths_frame(self.spark, [self.path(each.path) for each in self.data_files(kind, arrived)])
-
-    def data_files(self, kind: str, arrived: Period) -> list[DataFile]:
-        return self.view.files(kind, arrived)
+        return paths_frame(self.spark, [self.path(each.path) for each in self.view.files(kind, arrived)])
 
     def plans(self, since: int) -> DataFrame:
         """What `replay` has planned since then to send again, in `PLAN`."""
@@ -87,20 +72,13 @@ class EventLake:
         found = read_manifest(self.root, differences_name(period))
         return self.read_commit(found, DIFFERENCE) if found else None
 
-    def read_named(self, name: str, schema: StructType, kind: str | None = None) -> DataFrame:
-        """The rows that were committed under a name, of one kind if it has several; none if there was no such commit."""
-        return self.read_commit(read_manifest(self.root, name) or Manifest(name, ""), schema, kind)
+    def read_named(self, name: str, schema: StructType) -> DataFrame:
+        """The rows that were committed under a name; none if there was no such commit."""
+        return self.read_commit(read_manifest(self.root, name) or Manifest(name, ""), schema)
 
-    def read_commit(self, found: Manifest, schema: StructType, kind: str | None = None) -> DataFrame:
-        """The rows of a commit of a name, of one kind if it has several."""
-        return self.read_files(found.hour, schema, found.kinds.get(kind or found.hour, ()))
-
-    def write(self, kind: EventKind, rows: DataFrame) -> None:
-        """Replace this kind in the hours of arrival that `rows` (the kind's schema, `day` and `hour`) has anything of."""
-        written = self.write_files(kind, rows.select(hour_column(), *in_schema(kind)))
-        for hour, files in written.items():
-            update(self.root, hour, partial(_with_kind, kind=kind, files=files))
-        self.view.refresh()
+    def read_commit(self, found: Manifest, schema: StructType) -> DataFrame:
+        """The rows of a commit of a name."""
+        return self.read_files(found.hour, schema, found.kinds.get(found.hour, ()))
 
     def write_named(
         self,
@@ -122,7 +100,7 @@ class EventLake:
             lambda known: replace(known, sealed_at=sealed_at, kinds={**known.kinds, **kinds}, seen=seen or {}),
         )
 
-    def write_files(self, kind: str, rows: DataFrame) -> Written:
+    def write_files(self, kind: str, rows: DataFrame) -> Kinds:
         """Write `rows` by their `home`, an hour or a name; nothing counts until it is committed.
 
         The files have the size that adaptive execution aims at, instead of one for each task and hour. Tasks write
@@ -142,7 +120,7 @@ class EventLake:
         rows = self.read_files(UNREADABLE, StructType([*_UNREADABLE.fields, *_DATED]), files)
         return rows.select(hour_column(), "value")
 
-    def write_again(self, kind: str, files: Sequence[DataFile]) -> Written:
+    def write_again(self, kind: str, files: Sequence[DataFile]) -> Kinds:
         """Write the rows of some files of a kind anew, by their hours: in as few files as `write_files` makes."""
         schema = _UNREADABLE if kind == UNREADABLE else SCHEMAS[EventKind(kind)]
         rows = self.read_files(kind, StructType([*schema.fields, *_DATED]), files)
@@ -167,20 +145,9 @@ def named(name: str, rows: DataFrame) -> DataFrame:
     return rows.select(F.lit(name).alias(HOME), *rows.columns)
 
 
-def in_schema(kind: EventKind) -> list[Column]:
-    """The columns of a kind, by its schema."""
-    return [F.col(each.name).cast(each.dataType) for each in SCHEMAS[kind].fields]
-
-
 def hour_column() -> Column:
     """The hour of arrival, of rows with `day` and `hour`."""
     return F.concat_ws("/", *PARTITIONS).alias(HOME)
-
-
-def hour_columns(instant: Column) -> tuple[Column, Column]:
-    """`day` and `hour` for UNIX milliseconds."""
-    time = F.timestamp_millis(instant)
-    return F.date_format(time, "yyyy-MM-dd").alias("day"), F.date_format(time, "HH").alias("hour")
 
 
 def paths_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -188,10 +155,6 @@ def paths_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     if not paths:
         return spark.createDataFrame([], "path string")
     return spark.read.format("binaryFile").load(list(paths)).select("path")
-
-
-def _with_kind(manifest: Manifest, kind: str, files: tuple[DataFile, ...]) -> Manifest:
-    return replace(manifest, kinds={**manifest.kinds, kind: files})
 
 
 def _write_batches(batches: Iterable[pa.RecordBatch], root: str, kind: str, commit: str) -> Iterator[pa.RecordBatch]:

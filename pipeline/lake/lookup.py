@@ -116,7 +116,7 @@ class Lookup:
 
     def data_files(self, kind: str, arrived: Period) -> list[str]:
         """The committed files of a kind, relative to the root."""
-        return [each.path for hour in self._view.manifests(arrived) for each in hour.kinds.get(kind, ())]
+        return [each.path for each in self._view.files(kind, arrived)]
 
     def rows(self, paths: Sequence[str], column: str, values: Collection[Sought]) -> list[dict[str, Any]]:
         """Whole rows of these files that have one of the values in that column."""

@@ -18,7 +18,7 @@ from clarion.limiter import SKEW
 from pipeline.columns import NOTIFICATION_KEY
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.snapshot_rows import read_days, write_day
-from pipeline.lake.snapshots import CLAIMED_BACK_MS, CLAIMS, day_of, prune, snapshot_days
+from pipeline.lake.snapshots import CLAIMS, day_of, prune, snapshot_days
 from pipeline.period import Period
 from pipeline.spark.frames import NUMBERS, broadcast_if_few
 from pipeline.spark.session import fits_few
@@ -43,7 +43,7 @@ def write_claims(lake: EventLake, period: Period, claims: DataFrame, now: int) -
         prune(lake.root, CLAIMS, now, monthly=False)
 
 
-def earlier_claims(lake: EventLake, period: Period, now: int, looked_back: int = CLAIMED_BACK_MS) -> DataFrame:
+def earlier_claims(lake: EventLake, period: Period, now: int, looked_back: int) -> DataFrame:
     """What the snapshots have that may have been held in a period, but for its own; in `CLAIM`.
 
     Those that end more than `looked_back` milliseconds before the period are not read.

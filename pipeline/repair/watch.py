@@ -9,7 +9,6 @@ A batch that was not finished is done again with the same `until`, by the same f
 emitted already is known then, so each loss is emitted once, however often the stream is restarted: see decision 16.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import LongType, StructField, StructType
 
+from clarion.clock import now_ms
 from clarion.decisions import NotificationDecision
 from clarion.metrics import NAMESPACE, Metric, dimensions
 from pipeline.columns import NOTIFICATION_KEY, EventKind
@@ -87,7 +87,7 @@ class _ClockReader(SimpleDataSourceStreamReader):
         return {"until": 0}
 
     def read(self, start: Offset) -> tuple[Iterator[tuple[int, int]], Offset]:
-        now = int(self._until or time.time_ns() // 1_000_000)
+        now = int(self._until or now_ms())
         if start["until"] > now + AHEAD_MS:
             came = instant_text(start["until"])
             raise ValueError(f"{CHECKPOINT} has come to {came}, which is ahead of the time: remove it from the lake")

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from clarion.clock import now_ms
 from pipeline.columns import EventKind
 from pipeline.compaction.compact import compact
 from pipeline.generator.day import generate
@@ -80,7 +81,7 @@ def day(spark: SparkSession, plan: Plan, tmp_path_factory: pytest.TempPathFactor
     """A day with faults, compacted; not to be written to."""
     lake = EventLake(spark, str(tmp_path_factory.mktemp("day")))
     generate(lake, plan)
-    compact(lake, Period(START - 3 * DAY, NOW))
+    compact(lake, Period(START - 3 * DAY, NOW), now_ms())
     return lake
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from clarion.clock import now_ms
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
 from pipeline.columns import EventKind
 from pipeline.compaction.compact import compact
@@ -68,7 +69,7 @@ def test_what_was_erased_is_in_none_of_sparks_tables_and_no_compaction_brings_it
     erased = erase(lake.root, bytes(busiest["client_id"]), dry_run=False, report=lambda _: None)
     assert erased.removed["notification"] == busiest["count"]
     lake.view.refresh()
-    assert compact(lake, Period(NOW - 4 * DAY_MS, NOW)).lines == {}
+    assert compact(lake, Period(NOW - 4 * DAY_MS, NOW), now_ms()).lines == {}
     left = lake.read(EventKind.NOTIFICATION)
     assert left.where(F.col("client_id") == F.lit(bytes(busiest["client_id"]))).count() == 0
     assert left.count() == before - busiest["count"]

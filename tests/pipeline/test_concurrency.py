@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from clarion.clock import now_ms
 from pipeline import arguments
 from pipeline.cli import JOBS
 from pipeline.columns import EventKind
@@ -18,8 +19,8 @@ from pipeline.compaction.compact import MOST_ROUNDS, Compacted, compact
 from pipeline.erase.run import erase
 from pipeline.generator.day import answers
 from pipeline.generator.plan import Plan
-from pipeline.lake.commits import CommitConflict, LakeView, Manifest, read_manifest, update
-from pipeline.lake.event_lake import EventLake, Written
+from pipeline.lake.commits import CommitConflict, Kinds, LakeView, Manifest, read_manifest, update
+from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS, Period, hour_path, instant_text
 from pipeline.repair import replay
 from tests.pipeline.conftest import DAY, NOW, START, copied
@@ -46,7 +47,7 @@ def at_once(*jobs: Callable[[], object]) -> list[object]:
 def test_of_two_that_compact_at_once_each_line_is_taken_in_once(lake: EventLake) -> None:
     for hour in range(2):
         arrive(lake, lines_of(EVENTS), hour, name=f"file-{hour}")
-    done = at_once(*[lambda: compact(EventLake(lake.spark, lake.root), ARRIVED)] * 2)
+    done = at_once(*[lambda: compact(EventLake(lake.spark, lake.root), ARRIVED, now_ms())] * 2)
     assert lake.read(EventKind.PUSH).count() == 2
     lines = Counter[str]()
     for compacted in done:
@@ -61,14 +62,14 @@ def test_a_compact_that_another_one_overtakes_begins_its_hour_anew(lake: EventLa
     class Overtaken(EventLake):
         overtaken = False
 
-        def write_files(self, kind: str, rows: DataFrame) -> Written:
+        def write_files(self, kind: str, rows: DataFrame) -> Kinds:
             if not Overtaken.overtaken:
                 Overtaken.overtaken = True
-                compact(lake, ARRIVED)
+                compact(lake, ARRIVED, now_ms())
                 arrive(lake, lines_of(EVENTS[1:2]), hour=0, name="late")
             return super().write_files(kind, rows)
 
-    taken_in = compact(Overtaken(lake.spark, lake.root), ARRIVED)
+    taken_in = compact(Overtaken(lake.spark, lake.root), ARRIVED, now_ms())
     assert taken_in.lines == {EventKind.ENVELOPE: 1}
     assert (lake.read(EventKind.OBSERVED).count(), lake.read(EventKind.ENVELOPE).count()) == (1, 1)
 
@@ -97,11 +98,11 @@ def test_a_compact_that_is_always_overtaken_ends_with_an_error(tmp_path: Path) -
 
 def test_a_reader_meets_what_it_asked_for_while_late_files_are_compacted_and_old_ones_removed(lake: EventLake) -> None:
     arrive(lake, lines_of(EVENTS), hour=0)
-    compact(lake, ARRIVED)
+    compact(lake, ARRIVED, now_ms())
     reader = EventLake(lake.spark, lake.root)
     rows = reader.read(EventKind.PUSH)
     arrive(lake, lines_of(EVENTS), hour=0, name="late")
-    compact(lake, ARRIVED)
+    compact(lake, ARRIVED, now_ms())
     assert rows.count() == reader.read(EventKind.PUSH).count() == 1
     assert lake.read(EventKind.PUSH).count() == 2
 
@@ -175,13 +176,13 @@ def test_what_a_compact_has_written_that_an_erasure_overtakes_is_not_left_behind
     class Overtaken(EventLake):
         overtaken = False
 
-        def write_files(self, kind: str, rows: DataFrame) -> Written:
+        def write_files(self, kind: str, rows: DataFrame) -> Kinds:
             if not Overtaken.overtaken:
                 Overtaken.overtaken = True
                 erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
             return super().write_files(kind, rows)
 
-    compact(Overtaken(lake.spark, lake.root), ARRIVED)
+    compact(Overtaken(lake.spark, lake.root), ARRIVED, now_ms())
     assert lake.read(EventKind.NOTIFICATION).select("client_id").collect() == [(bytearray(OTHER),)]
     assert lake.read(EventKind.OBSERVED).count() == 1
     assert [path for path, content in small.texts() if CLIENT in content or CLIENT.hex().encode() in content] == []

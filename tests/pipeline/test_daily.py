@@ -9,6 +9,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from clarion.clock import now_ms
 from infra.config import Platform
 from infra.spark_bundle import code_archive, packages_archive
 from pipeline import arguments
@@ -49,7 +50,7 @@ print(pandas.__file__, pipeline.__file__, signed.data)
 def test_the_daily_run_finds_what_is_wrong_and_nothing_else_and_still_reports(lake: EventLake) -> None:
     """Earlier runs have done the days before; the last lines of this one arrive after midnight."""
     generate(lake, Plan(START + 22 * HOUR_MS, statements=200, rules=100, hours=2, faults=Faults(lost=500)))
-    compact(lake, Period(START - 5 * DAY_MS, START))
+    compact(lake, Period(START - 5 * DAY_MS, START), now_ms())
     period = ["--from", instant_text(START), "--to", instant_text(START + DAY_MS), "--now", instant_text(NOW)]
     status = JOBS["daily"](lake, arguments.parse(["daily", "--strict", "--lake", lake.root, *period]))
     found = lake.differences(Period(START, START + DAY_MS))

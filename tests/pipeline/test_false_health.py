@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from clarion.clock import now_ms
 from clarion.events import LimitsLoaded
 from clarion.networks import STATEMENTS
 from pipeline import arguments
@@ -51,7 +52,7 @@ def healthy(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ev
     """An hour, the one before and the one after, in which nothing has happened but what always does."""
     lake = EventLake(spark, str(tmp_path_factory.mktemp("healthy")))
     arrive(lake.root, range(-1, 2))
-    compact(lake, Period(START - HOUR_MS, START + DAY_MS))
+    compact(lake, Period(START - HOUR_MS, START + DAY_MS), now_ms())
     return lake
 
 
@@ -83,7 +84,7 @@ def test_a_page_of_hours_that_came_after_they_were_compared_is_not_healthy(
     update(lake.root, LOST, lambda known: replace(known, sealed_at=None))
     lake.view.refresh()
     assert JOBS["reconcile"](lake, reconciled) == 0
-    compact(lake, Period(START - HOUR_MS, START + DAY_MS))
+    compact(lake, Period(START - HOUR_MS, START + DAY_MS), now_ms())
     assert strict(lake, "report") == 1
     assert "it has changed since it was compared" in Path(lake.path(page_path(PERIOD))).read_text()
     assert strict(lake) == 0
@@ -239,7 +240,7 @@ def test_an_hour_with_a_line_that_can_not_be_read_is_not_healthy(
     arrive(lake.root, [0], name="unreadable")
     [late] = Path(lake.root).glob("events/*/*/unreadable.jsonl")
     late.write_text('{"version":99,"event":"envelope"}\n')
-    compact(lake, Period(START - HOUR_MS, START + DAY_MS))
+    compact(lake, Period(START - HOUR_MS, START + DAY_MS), now_ms())
     assert strict(lake) == 1
     assert f"incomplete: {LOST}: 1 lines can't be read" in capsys.readouterr().err
 

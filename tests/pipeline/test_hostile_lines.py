@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from clarion.clock import now_ms
 from clarion.decisions import PushDecision
 from clarion.events import Event
 from pipeline.__main__ import main
@@ -89,7 +90,7 @@ def hostile(lake: EventLake) -> EventLake:
 
 def test_what_is_no_event_is_kept_apart_and_ends_nothing(hostile: EventLake) -> None:
     bad = [*odd(), *NO_EVENTS]
-    lines = compact(hostile, PERIOD).lines
+    lines = compact(hostile, PERIOD, now_ms()).lines
     kept = {row["value"] for row in hostile.spark.read.parquet(hostile.path(UNREADABLE)).collect()}
     assert kept == set(bad)
     assert lines == dict.fromkeys(set(EventKind) - {EventKind.LIMITS}, 1) | {
@@ -103,7 +104,7 @@ def test_it_keeps_nobody_from_an_explanation_which_says_that_it_is_not_sure(
     hostile: EventLake, *, compacted: bool
 ) -> None:
     if compacted:
-        compact(hostile, PERIOD)
+        compact(hostile, PERIOD, now_ms())
     lookup = Lookup(hostile.root)
     answer = explain(lookup, ExplainRequest(WAY.envelope_id, Period(START, START + HOUR_MS)))
     assert [one.subscription_id for receipt in answer.receipts for one in receipt.notifications] == [str(PHONE)]

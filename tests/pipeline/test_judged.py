@@ -15,7 +15,7 @@ from clarion.networks import XMTP
 from pipeline import arguments
 from pipeline.cli import JOBS
 from pipeline.columns import EventKind
-from pipeline.compaction.completeness import declare_complete
+from pipeline.generator.writing import declare_complete
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS, Period, instant_text
 from pipeline.report.page import page

@@ -8,6 +8,7 @@ import pytest
 from pyarrow import fs
 
 from clarion.channels import Channel
+from clarion.clock import now_ms
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision, SubscriptionStatus
 from clarion.events import EnvelopeDecided, EnvelopeObserved, Event, LimitsLoaded, NotificationDecided, PushTried
 from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
@@ -85,7 +86,7 @@ def test_no_kind_has_room_for_a_push_token() -> None:
 
 def test_what_the_live_system_writes_comes_out_as_it_went_in(lake: EventLake) -> None:
     arrive(lake, lines_of(EVENTS), hour=0)
-    assert compact(lake, ARRIVED).lines == dict.fromkeys(map(str, EventKind), 1)
+    assert compact(lake, ARRIVED, now_ms()).lines == dict.fromkeys(map(str, EventKind), 1)
     for event in EVENTS:
         (row,) = lake.read(EventKind(event.model_dump()["event"])).collect()
         assert type(event).model_validate(row.asDict(recursive=True)) == event
@@ -93,11 +94,11 @@ def test_what_the_live_system_writes_comes_out_as_it_went_in(lake: EventLake) ->
 
 def test_late_and_repeated_files_are_taken_in_and_a_second_run_changes_nothing(lake: EventLake) -> None:
     arrive(lake, lines_of(EVENTS[:1]), hour=0)
-    compact(lake, ARRIVED)
+    compact(lake, ARRIVED, now_ms())
     arrive(lake, lines_of(EVENTS[1:2]), hour=0, name="late")
     arrive(lake, lines_of(EVENTS[:1]), hour=1, name="repeated")
     for _ in range(2):
-        compact(lake, ARRIVED)
+        compact(lake, ARRIVED, now_ms())
         assert lake.read(EventKind.OBSERVED).count() == 2
         assert lake.read(EventKind.OBSERVED, Period(AT, AT + 1)).count() == 1
         assert lake.read(EventKind.ENVELOPE).count() == 1
@@ -112,7 +113,7 @@ def test_lines_of_unknown_kind_or_version_are_kept_apart(lake: EventLake) -> Non
         '{"event": "tea"}',
     ]
     arrive(lake, good + odd, hour=0)
-    compacted = compact(lake, ARRIVED)
+    compacted = compact(lake, ARRIVED, now_ms())
     assert compacted.unreadable == 4
     assert compacted.lines[EventKind.OBSERVED] == 1
     kept = lake.spark.read.parquet(lake.path(UNREADABLE))
@@ -136,7 +137,7 @@ def test_a_line_that_a_job_would_fail_at_is_kept_apart(lake: EventLake) -> None:
     ]
     good = [changed(pushed, at=0, latency_ms=MOST_LONG), changed(limits, count=None)]
     arrive(lake, bad + good, hour=0)
-    assert compact(lake, ARRIVED).lines == {UNREADABLE: len(bad), "push": 1, "limits": 1}
+    assert compact(lake, ARRIVED, now_ms()).lines == {UNREADABLE: len(bad), "push": 1, "limits": 1}
     assert {row["value"] for row in lake.spark.read.parquet(lake.path(UNREADABLE)).collect()} == set(bad)
 
 

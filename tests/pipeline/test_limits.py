@@ -20,9 +20,9 @@ from clarion.networks.statements.signature import sign
 from pipeline import arguments
 from pipeline.cli import JOBS
 from pipeline.columns import EventKind
-from pipeline.compaction.completeness import declare_complete
 from pipeline.generator.day import generate
 from pipeline.generator.plan import Plan
+from pipeline.generator.writing import declare_complete
 from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.in_force.states import limit_history
 from pipeline.lake.event_lake import EventLake

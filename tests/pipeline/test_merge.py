@@ -12,8 +12,8 @@ from clarion.events import PushTried
 from pipeline.columns import UNREADABLE, EventKind
 from pipeline.compaction.compact import compact
 from pipeline.compaction.merge import MOST, SMALL_BYTES, crowded, merge_small_files
-from pipeline.lake.commits import LakeView, Manifest, commit, data_folder, read_manifest
-from pipeline.lake.event_lake import EventLake, Written
+from pipeline.lake.commits import Kinds, LakeView, Manifest, commit, data_folder, read_manifest
+from pipeline.lake.event_lake import EventLake
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
@@ -94,7 +94,7 @@ def test_a_merge_that_another_commit_overtakes_leaves_the_hour_to_the_next_run(
     late = Way(START + 999, 999).push()
 
     class Overtaken(EventLake):
-        def write_files(self, kind: str, rows: DataFrame) -> Written:
+        def write_files(self, kind: str, rows: DataFrame) -> Kinds:
             small.commit(late, at=START)
             return super().write_files(kind, rows)
 
@@ -107,7 +107,7 @@ def test_a_merge_that_another_commit_overtakes_leaves_the_hour_to_the_next_run(
 
 def test_a_merge_that_loses_a_line_is_never_committed(lake: EventLake) -> None:
     class Forgetful(EventLake):
-        def write_files(self, kind: str, rows: DataFrame) -> Written:
+        def write_files(self, kind: str, rows: DataFrame) -> Kinds:
             return super().write_files(kind, rows.limit(3))
 
     before = manifest(lake)

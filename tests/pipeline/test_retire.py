@@ -17,7 +17,7 @@ from clarion.subscriptions import Registration, move, register
 from clarion.tables import MODELS, Subscription, Token, bind
 from pipeline.arguments import parse
 from pipeline.columns import EventKind
-from pipeline.compaction.completeness import declare_complete
+from pipeline.generator.writing import declare_complete
 from pipeline.jobs.retire import run
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.raw import RAW

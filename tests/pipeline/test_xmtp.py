@@ -15,7 +15,7 @@ from clarion.subscription_events import RuleRef
 from pipeline import arguments
 from pipeline.cli import JOBS
 from pipeline.columns import EventKind
-from pipeline.compaction.completeness import declare_complete
+from pipeline.generator.writing import declare_complete
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS, Period, arrivals, instant_text
 from pipeline.reconciliation.reconcile import Findings, reconcile
