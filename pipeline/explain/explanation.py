@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from clarion.events import EnvelopeDecided, NotificationDecided, PushTried
-from clarion.networks import Rule, network
 from clarion.subscription_events import SubscriptionChanged
 from pipeline.explain.cases import Notified, ObservedReceipt
 from pipeline.explain.in_force import RuleSpan
@@ -188,9 +187,7 @@ def _named(hours: Iterable[str]) -> str:
 
 
 def _described(span: RuleSpan) -> str:
-    rule = Rule(span.rule.key, span.rule.condition or b"")
-    named = ", ".join(f"{name} {value}" for name, value in network(span.subscription.network).describe(rule).items())
-    return f"{named}, with a secret condition" if span.rule.condition_digest else named
+    return f"{span.described}, with a secret condition" if span.rule.condition_digest else span.described
 
 
 def _ending(span: RuleSpan) -> str:

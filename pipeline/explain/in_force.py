@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clarion.events import LimitsLoaded
-from clarion.networks import NETWORKS, statuses_in_force
+from clarion.networks import NETWORKS, Rule, network, statuses_in_force
 from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
 from pipeline.in_force.limits import LimitHistory, LimitSpan, spans_of
 from pipeline.period import FOREVER
@@ -24,6 +24,12 @@ class RuleSpan(NamedTuple):
     rule: RuleRef
     since: int
     until: int
+
+    @property
+    def described(self) -> str:
+        """What its network says of the rule."""
+        rule = Rule(self.rule.key, self.rule.condition or b"")
+        return ", ".join(f"{name} {value}" for name, value in network(self.subscription.network).describe(rule).items())
 
     def touches(self, first: int, last: int, grace: int) -> bool:
         """Whether it may have been in force for a decision that was taken between these two times."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from clarion.decisions import REACHED, EnvelopeDecision, PushDecision
 from clarion.events import PushTried
-from clarion.networks import Rule, network
+from clarion.networks import network
 from pipeline.explain.cases import Notified, ObservedReceipt, Wish, is_final, wish
 from pipeline.explain.in_force import RuleSpan
 from pipeline.explain.obstacles import (
@@ -29,6 +29,7 @@ RIGHT, UNKNOWN = "right", "unknown"
 REPAIRED = {*REPAIRABLE, Difference.LATE}
 """What is a difference no more once a replay has sent it again."""
 NOTHING = "no notification"
+UNDECIDED = "It was never decided: its message is lost, still waits, or is a dead letter."
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,6 @@ def judge_envelope(
     return DecisionVerdict(
         Difference.WRONGLY_DROPPED if right == EnvelopeDecision.MATCHED else Difference.UNEXPECTED, right, (reason,)
     )
-
-
-UNDECIDED = "It was never decided: its message is lost, still waits, or is a dead letter."
 
 
 def _right_for_envelope(observation: ObservedReceipt, rules: Sequence[RuleSpan]) -> tuple[EnvelopeDecision, str]:
@@ -170,14 +168,9 @@ def _alternatives(asked: Wish) -> str:
 
 def _for_it(one: Notified, asked: Wish) -> tuple[str, ...]:
     """Why it should have been pushed."""
-    named = (f"A rule in force since {clock(span.since)} names it ({_described(one, span)})." for span in one.rules[:1])
+    named = (f"A rule in force since {clock(span.since)} names it ({span.described})." for span in one.rules[:1])
     wanted = [f"So it is wanted as {_alternatives(asked)}."] if asked.answers else []
     return (*named, *wanted, *within_limits(one))
-
-
-def _described(one: Notified, span: RuleSpan) -> str:
-    rule = Rule(span.rule.key, span.rule.condition or b"")
-    return ", ".join(f"{name} {value}" for name, value in network(one.observation.network).describe(rule).items())
 
 
 def _has_ended(push: PushTried) -> bool:

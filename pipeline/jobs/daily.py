@@ -4,13 +4,13 @@ A day's last lines arrive after it, and late ones later.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 
 from pipeline.in_force.states import write_snapshots
 from pipeline.jobs import compact, reconcile, report
-from pipeline.jobs.shared import name_incomplete, strict
+from pipeline.jobs.shared import name_incomplete, strict, with_period
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, Period
 from pipeline.reconciliation.due_days import DueDays, changed_days, due_days, note_reported, unreported_days
@@ -23,7 +23,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.view, wanted.period)
     unreported = [] if wanted.asked else unreported_days(lake.root, wanted.period, wanted.now)
     first = min((day.start for day in days.due), default=wanted.period.start)
-    status = compact.compact_arrived(lake, _of(wanted, Period(first - DAY_MS, wanted.now)))
+    status = compact.compact_arrived(lake, with_period(wanted, Period(first - DAY_MS, wanted.now)))
     errors = list[Exception]()
     with _others_go_on(errors, "the day's snapshot"):
         for kind, count in write_snapshots(lake, wanted.now).items():
@@ -34,13 +34,8 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     if not wanted.asked:
         with _others_go_on(errors, "what came late"):
             judged.update(changed_days(lake, wanted.period, wanted.now))
-    for day in sorted(judged, key=attrgetter("start")):
-        log(f"the day {day}")
-        with _others_go_on(errors, f"the day {day}"):
-            status = max(status, reconcile.run(lake, _of(wanted, day)), report.run(lake, _of(wanted, day)))
-    for day in sorted({wanted.period, *unreported} - judged, key=attrgetter("start")):
-        with _others_go_on(errors, f"the day {day}"):
-            status = max(status, _status_of_judged(lake, _of(wanted, day)))
+    status = max(status, _judge(lake, wanted, judged, errors))
+    status = max(status, _repeat_findings(lake, wanted, {wanted.period, *unreported} - judged, errors))
     if errors:
         raise ExceptionGroup("days that could not be judged, or what later ones need", errors)
     if not wanted.asked:
@@ -48,9 +43,30 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     return max(status, strict(wanted, {"days were never judged": len(days.overdue)}))
 
 
+def _judge(lake: EventLake, wanted: argparse.Namespace, days: Collection[Period], errors: list[Exception]) -> int:
+    status = 0
+    for day in sorted(days, key=attrgetter("start")):
+        log(f"the day {day}")
+        of_day = with_period(wanted, day)
+        with _others_go_on(errors, f"the day {day}"):
+            status = max(status, reconcile.run(lake, of_day), report.run(lake, of_day))
+    return status
+
+
+def _repeat_findings(
+    lake: EventLake, wanted: argparse.Namespace, days: Collection[Period], errors: list[Exception]
+) -> int:
+    """End also for what an earlier run has found of days."""
+    status = 0
+    for day in sorted(days, key=attrgetter("start")):
+        with _others_go_on(errors, f"the day {day}"):
+            status = max(status, _status_of_judged(lake, with_period(wanted, day)))
+    return status
+
+
 @contextmanager
 def _others_go_on(errors: list[Exception], what: str) -> Iterator[None]:
-    """Keep what stops this for the end."""
+    """Log and collect an error, so that the other days are still judged."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - raised in the end
@@ -65,8 +81,3 @@ def _status_of_judged(lake: EventLake, wanted: argparse.Namespace) -> int:
     return reconcile.strictly(
         wanted, differences, reconcile.unread_then(lake, wanted.period), name_incomplete(lake, wanted)
     )
-
-
-def _of(wanted: argparse.Namespace, period: Period) -> argparse.Namespace:
-    """The same, of another period."""
-    return argparse.Namespace(**{**vars(wanted), "period": period})

@@ -12,7 +12,7 @@ from clarion.event_log import EventLog, EventWriter
 from clarion.settings import EventSettings
 from clarion.tables import bind
 from pipeline.compaction.completeness import SEALED_AFTER_MS
-from pipeline.jobs.shared import name_incomplete, settings_of
+from pipeline.jobs.shared import name_incomplete, settings_of, with_period
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.repair import retire
@@ -45,7 +45,7 @@ def _of_idle_days(wanted: argparse.Namespace) -> argparse.Namespace:
     """The same, of the time in which something has to be known of: up to the last hours, whose files still arrive."""
     end = (wanted.now - SEALED_AFTER_MS) // HOUR_MS * HOUR_MS - HOUR_MS
     period = Period(wanted.now - wanted.idle_days * DAY_MS, end)
-    return argparse.Namespace(**{**vars(wanted), "period": period, "provisional": False})
+    return with_period(wanted, period, provisional=False)
 
 
 def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from clarion.settings import PREFIX, Settings
 from pipeline.compaction.completeness import EXAMPLE, IncompleteHour, incomplete_hours
 from pipeline.lake.event_lake import EventLake
-from pipeline.period import hour_runs
+from pipeline.period import Period, hour_runs
 from pipeline.spark.ending import JobStopped
 from pipeline.terminal import Exit, log
 
@@ -31,6 +31,11 @@ def settings_of[S: Settings](model: type[S]) -> S:
 
 def _variable(loc: tuple[int | str, ...]) -> str:
     return f"{PREFIX}{loc[0]}: ".upper() if loc else ""
+
+
+def with_period(wanted: argparse.Namespace, period: Period, **others: object) -> argparse.Namespace:
+    """The same command line, but for the period and `others`."""
+    return argparse.Namespace(**{**vars(wanted), "period": period, **others})
 
 
 def strict(wanted: argparse.Namespace, found: Mapping[str, int | Sequence[object]]) -> int:

@@ -31,6 +31,11 @@ def latest_subscriptions(changes: DataFrame) -> DataFrame:
     return changes.groupBy("subscription_id").agg(last).select("last.*")
 
 
+def judged_at() -> Column:
+    """The time that the limits judge a decision by."""
+    return F.coalesce("judged_at", "at")
+
+
 def change_order() -> tuple[Column, ...]:
     """Revisions order what clocks can't; changes of one revision go by their time, and a removal is the last one."""
     return F.col("revision"), F.col("at"), F.col("generation"), F.col("status") == REMOVED

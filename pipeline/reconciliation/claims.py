@@ -128,7 +128,7 @@ def _trace(compared: DataFrame) -> list[Column]:
     said = {
         "receipt": F.col("claim.receipt"),
         "subscription_id": F.col("subscription_id"),
-        "found": F.when(F.col("lasts"), F.col("claim.decision")).otherwise(CLAIMING[1]),
+        "found": F.when(F.col("lasts"), F.col("claim.decision")).otherwise(NotificationDecision.RATE_LIMITED),
         **dict.fromkeys(("at", "judged_at", "observed_at"), F.col("claim.at")),
         **dict.fromkeys(("order", "counted", "wanted", "against", "of_envelope"), F.lit(None)),
         **dict.fromkeys(("judged", "sure", "full", "overfull"), F.lit(False)),

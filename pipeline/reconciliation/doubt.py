@@ -18,10 +18,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import FINAL, LEAST_ATTEMPTS, REACHED, NotificationDecision, PushDecision, Wanted
-from clarion.limiter import LATENESS, SKEW
+from clarion.limiter import SKEW
 from pipeline.in_force.limits import LimitHistory
+from pipeline.lake.dedup import judged_at
 from pipeline.period import Period
-from pipeline.reconciliation.wanted import in_force_at, is_alive
+from pipeline.reconciliation.wanted import in_force_at, is_alive, is_decided_soon
 from pipeline.spark.frames import NUMBERS, broadcast_if_few
 
 SHARES = 64
@@ -98,9 +99,8 @@ def asked_fingerprints(facts: DataFrame, of_envelopes: DataFrame, rules: DataFra
 
 def decided_fingerprints(notified: DataFrame, period: Period) -> DataFrame:
     """Of the lake's kind. What was observed outside the period has no sum, but is another receipt of its envelope."""
-    judged_at = F.coalesce("judged_at", "at")
-    later = (judged_at >= period.end) & (judged_at > F.col("at") - LATENESS // 2)
-    within = (judged_at >= period.start - SKEW) & ~later
+    later = (judged_at() >= period.end) & is_decided_soon()
+    within = (judged_at() >= period.start - SKEW) & ~later
     fingerprint = F.when(within, -_fingerprint("receipt", "subscription", F.xxhash64("decision")))
     return _hashed(notified, "decision", "judged_at", "at").select(*_share(), "receipt", fingerprint.alias("decided"))
 
@@ -130,7 +130,7 @@ def crowded(decided: DataFrame, undecided: DataFrame, limits: LimitHistory) -> D
     No span as long as the widest window has more than two of its neighbours have together.
     """
     window, least = limits.widest_window, limits.least_count
-    times = F.floor(F.coalesce("judged_at", "at") / window).alias("time")
+    times = F.floor(judged_at() / window).alias("time")
     rows = (some.select(F.xxhash64("client_id").alias("client"), times) for some in (decided, undecided))
     counted = reduce(DataFrame.unionByName, rows).groupBy("client", "time").count()
     return counted.where(2 * F.col("count") >= least).select("client").distinct()

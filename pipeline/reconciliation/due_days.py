@@ -25,6 +25,7 @@ from clarion.decisions import NotificationDecision
 from pipeline.columns import EventKind
 from pipeline.compaction.compact import new_files
 from pipeline.lake.commits import MANIFESTS, LakeView, Manifest, read_manifest, read_manifests, update
+from pipeline.lake.dedup import judged_at
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.files import folders
 from pipeline.lake.raw import RAW, arrival_hour, is_day
@@ -180,14 +181,14 @@ def _observed(lines: Lines) -> DataFrame:
 def _decided(lines: Lines) -> DataFrame:
     """Any decision may be wrong, or all that is left of its envelope."""
     envelopes = lines(EventKind.ENVELOPE).select(_day_of(F.col("observed_at")))
-    return envelopes.unionByName(lines(EventKind.NOTIFICATION).select(_day_of(_judged_at())))
+    return envelopes.unionByName(lines(EventKind.NOTIFICATION).select(_day_of(judged_at())))
 
 
 def _claimed(lines: Lines, lake: EventLake, days: Sequence[Period], yesterday: Period) -> DataFrame:
     """What was queued before yesterday, and comes only now, is a claim without which other days were judged."""
     queued = F.col("decision") == NotificationDecision.QUEUED
     late = (
-        lines(EventKind.NOTIFICATION).where(queued & (_judged_at() < yesterday.start)).select("envelope_id").distinct()
+        lines(EventKind.NOTIFICATION).where(queued & (judged_at() < yesterday.start)).select("envelope_id").distinct()
     )
     if late.isEmpty():
         return late.select(F.lit(None).cast("long").alias(_DAY))
@@ -224,10 +225,6 @@ def _terms(lines: Lines, days: Sequence[Period]) -> DataFrame:
     changed = reduce(DataFrame.unionByName, (lines(kind).select("at") for kind in kinds))
     starts = F.array(*(F.lit(day.start) for day in days))
     return changed.select(F.explode(F.filter(starts, lambda start: F.col("at") < start + DAY_MS)).alias(_DAY))
-
-
-def _judged_at() -> Column:
-    return F.coalesce("judged_at", "at")
 
 
 def _day_of(instant: Column) -> Column:

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clarion.decisions import NotificationDecision, PushDecision
-from clarion.limiter import LATENESS, SKEW
+from clarion.limiter import SKEW
 from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.findings import Difference
 from pipeline.in_force.limits import LimitHistory
@@ -36,7 +36,7 @@ from pipeline.reconciliation.compare import Records, compare_envelopes, doubts, 
 from pipeline.reconciliation.doubt import crowded, shares_of, within
 from pipeline.reconciliation.verdicts import as_difference, contradictions
 from pipeline.reconciliation.verify import GONE, verified
-from pipeline.reconciliation.wanted import named
+from pipeline.reconciliation.wanted import is_decided_soon, named
 from pipeline.spark.frames import broadcast_if_few, checkpoint, checkpoint_and_broadcast
 from pipeline.spark.session import fits_few
 from pipeline.terms import Terms
@@ -193,8 +193,9 @@ def decided_without_envelope(compared: DataFrame, records: Records, period: Peri
 
     Of what was decided soon, `judged_at` is when the envelope was observed.
     """
-    soon = F.col("judged_at") > F.col("at") - LATENESS // 2
-    alone = compared.where(F.col("found").isNotNull() & ~F.col("judged") & period.has(F.col("judged_at")) & soon)
+    alone = compared.where(
+        F.col("found").isNotNull() & ~F.col("judged") & period.has(F.col("judged_at")) & is_decided_soon()
+    )
     rows = alone.where(F.lit(False)).withColumn("last_at", F.col("at"))
     if not alone.isEmpty():
         known = records.observed.select("receipt").unionByName(records.envelopes.select("receipt"))

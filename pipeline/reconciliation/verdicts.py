@@ -20,6 +20,7 @@ from clarion.limiter import SKEW
 from pipeline.findings import Difference
 from pipeline.in_force.limits import LimitHistory
 from pipeline.lake.schemas import DIFFERENCE
+from pipeline.reconciliation.claims import CLAIMING
 from pipeline.reconciliation.limit_replay import replay_batches
 
 COMPARISON = (
@@ -67,9 +68,7 @@ def judge_without_limits(comparisons: DataFrame) -> DataFrame:
     """
     of_claim = Window.partitionBy(*_CLAIM).orderBy(*_SHOWN)
     before = of_claim.rowsBetween(Window.unboundedPreceding, -1)
-    claims = F.coalesce(
-        F.col("found").isin(NotificationDecision.QUEUED, NotificationDecision.RATE_LIMITED), F.lit(False)
-    )
+    claims = F.coalesce(F.col("found").isin(*CLAIMING), F.lit(False))
     shown = comparisons.withColumns({"claims": claims, "lost": _is_lost()}).withColumns(
         {
             "others": F.count_if("claims").over(_whole(of_claim)) - F.col("claims").cast("long"),

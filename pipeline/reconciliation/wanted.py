@@ -13,8 +13,10 @@ from pyspark.sql import functions as F
 
 from clarion.channels import Channel
 from clarion.decisions import Wanted
+from clarion.limiter import LATENESS
 from clarion.networks import Rule, network
 from pipeline.columns import NOTIFICATION_KEY
+from pipeline.lake.dedup import judged_at
 from pipeline.lake.schemas import in_spark
 from pipeline.reconciliation.verify import fetched
 from pipeline.spark.frames import NUMBERS, broadcast_if_few, literals, number_of, word_of
@@ -59,6 +61,11 @@ def in_force_throughout(grace_ms: int) -> Column:
 def is_alive(grace_ms: int) -> Column:
     """Whether an envelope had not expired when it was decided, or not `grace_ms` before."""
     return F.col("expires_at") * 1000 > F.col("first_at") - grace_ms
+
+
+def is_decided_soon() -> Column:
+    """Whether a decision came so soon that `judged_at` is when its envelope was observed."""
+    return judged_at() > F.col("at") - LATENESS // 2
 
 
 def asked(envelopes: DataFrame, rules: DataFrame, *, grace_ms: int, hot_rules: int = HOT_RULES) -> DataFrame:

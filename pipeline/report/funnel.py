@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from clarion.decisions import REACHED, NotificationDecision, Purpose
 from pipeline.columns import NOTIFICATION_KEY
 from pipeline.findings import REPAIRABLE, Difference
+from pipeline.lake.dedup import judged_at
 from pipeline.period import HOUR_MS, Period
 from pipeline.reconciliation.wanted import REFUSALS
 
@@ -51,7 +52,7 @@ def notifications(decided: DataFrame, tried: DataFrame, found: DataFrame | None,
 
 def _decided(decided: DataFrame) -> DataFrame:
     asked, queued = ~F.col("decision").isin(*REFUSALS), F.col("decision") == NotificationDecision.QUEUED
-    return _flagged(decided, F.coalesce("judged_at", "at"), asked=asked, queued=queued)
+    return _flagged(decided, judged_at(), asked=asked, queued=queued)
 
 
 def _tried(tried: DataFrame) -> DataFrame:

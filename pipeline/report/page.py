@@ -43,7 +43,7 @@ def page(tables: Tables, about: About, earlier: Sequence[tuple[int, Tables | Non
         period=f"{instant_text(about.period.start)[:-3]} to {instant_text(about.period.end)[:-3]} UTC",
         badge=BADGES[summary.verdict],
         summary=summary,
-        where=when(_leading(tables)) if summary.verdict is DayVerdict.WRONG else "",
+        where=when(_leading(tables, summary)) if summary.verdict is DayVerdict.WRONG else "",
         wrong=wrong(tables, about) if summary.wrong else None,
         incomplete=[(row["hour"], row["problem"]) for row in tables["hours"] if row["problem"]],
         leading=[funnel(summary), week(days)],
@@ -51,9 +51,9 @@ def page(tables: Tables, about: About, earlier: Sequence[tuple[int, Tables | Non
     )
 
 
-def _leading(tables: Tables) -> list[Row]:
+def _leading(tables: Tables, summary: Summary) -> list[Row]:
     """The differences of the kind that the headline names."""
-    kind = next(iter(summarise(tables).wrong or {}))
+    kind = next(iter(summary.wrong or {}))
     return [row for row in tables["differences"] if row["difference"] == kind]
 
 
