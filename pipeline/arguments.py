@@ -16,13 +16,13 @@ type Parser = argparse.ArgumentParser
 AGAIN, DROP = "again", "drop"
 """What `compact` is to do with lines that could not be read."""
 CLOCKS_DIFFER_MS = 60_000
-"""So far ahead may be the clock of whoever says what time it is."""
+"""Tolerated difference between the clock that set `--now` and ours."""
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The `job`, its `lake`, `period` and `now` (UNIX milliseconds), and what else the job takes.
 
-    `asked` says whether the command line names the period; `why` is for what a strict run ends with 1 for.
+    `asked`: the period was given. `why`: the findings for which a strict run ends with 1.
     """
     parser = argparse.ArgumentParser(
         prog="clarion-pipeline",
@@ -52,7 +52,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def _everywhere(job: Parser) -> None:
     job.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
     job.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
-    job.add_argument("--now", type=instant, default=now_ms(), help="what arrived later is left aside; default: now")
+    job.add_argument("--now", type=instant, default=now_ms(), help="ignore what arrived after this time; default: now")
 
 
 def _period(job: Parser) -> None:
@@ -60,7 +60,7 @@ def _period(job: Parser) -> None:
     job.add_argument(
         "--from", dest="start", type=instant, help="UTC, such as 2026-11-20T16:00; default: yesterday's start"
     )
-    job.add_argument("--to", dest="end", type=instant, help="up to, without; default: yesterday's end")
+    job.add_argument("--to", dest="end", type=instant, help="exclusive end; default: yesterday's end")
 
 
 def _strict(found: str) -> Callable[[Parser], None]:
@@ -71,14 +71,14 @@ def _strict(found: str) -> Callable[[Parser], None]:
 
 
 def _complete(job: Parser) -> None:
-    job.add_argument("--provisional", action="store_true", help="take hours as they are that are not over yet")
+    job.add_argument("--provisional", action="store_true", help="judge hours that are not over by what has arrived")
 
 
 def _counting(job: Parser) -> None:
     counting = job.add_mutually_exclusive_group()
     counting.add_argument("--stream", help="Firehose's name: ask CloudWatch how many records it took")
     counting.add_argument(
-        "--assume-quiet", action="store_true", help="nobody can be asked: in an hour without a file, nothing came"
+        "--assume-quiet", action="store_true", help="there is no counter: take an hour without a file for a quiet one"
     )
 
 
@@ -99,14 +99,14 @@ def _watching(job: Parser) -> None:
         "--overdue-seconds",
         type=int,
         default=180,
-        help="so long after it was observed, all of an envelope has arrived; default: %(default)s",
+        help="judge an envelope this many seconds after it was observed, when all its events should have arrived; default: %(default)s",
     )
     job.add_argument("--stage", help="record the losses in CloudWatch, as this deployment's")
 
 
 def _replaying(job: Parser) -> None:
     _careful(job)
-    job.add_argument("--per-second", type=_pace, default=50, help="at most so many messages; default: %(default)s")
+    job.add_argument("--per-second", type=_pace, default=50, help="messages a second, at most; default: %(default)s")
     job.add_argument("--receipt", type=_uuid, help="only what came of this envelope")
     job.add_argument("--subscription", dest="subscription_id", type=_uuid, help="only for this subscription")
     job.add_argument("--client", type=client_id, help="only for this client: its id, 32 or 64 hex digits")
@@ -125,7 +125,7 @@ def _retiring(job: Parser) -> None:
         "--dead-days",
         type=_positive,
         default=30,
-        help="after so many days with a dead token, at least one; default: %(default)s",
+        help="remove subscriptions whose token has been dead for this many days, at least 1; default: %(default)s",
     )
     job.add_argument(
         "--idle-days",
@@ -134,9 +134,7 @@ def _retiring(job: Parser) -> None:
         help="after so many days with no match, no direct push, no wake-up and no change, of which the lake has each "
         "hour; default: %(default)s",
     )
-    job.add_argument(
-        "--show", type=int, default=20, help="so many are listed by id, the oldest first; default: %(default)s"
-    )
+    job.add_argument("--show", type=int, default=20, help="how many to list by id, oldest first; default: %(default)s")
 
 
 def _positive(text: str) -> int:

@@ -106,7 +106,10 @@ def _parser() -> argparse.ArgumentParser:
     explaining.add_argument("--to", dest="end", type=instant, help="UTC; default: now")
     explaining.add_argument("--client", type=client_id, help="only this client's part: its id, 32 or 64 hex digits")
     explaining.add_argument(
-        "--show", type=int, default=20, help="so many subscriptions, or envelopes of one; default: %(default)s"
+        "--show",
+        type=int,
+        default=20,
+        help="how many subscriptions, or envelopes of one, to show; default: %(default)s",
     )
     explaining.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
     add_options(explaining, "grace", "late")

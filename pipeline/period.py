@@ -14,7 +14,7 @@ DAY_MS = 24 * HOUR_MS
 LATEST_MS = 15 * DAY_MS
 """No line arrives later than this after its time, unless it was redriven: a queue keeps it for 14 days."""
 SNAPSHOT_DAYS = 50
-"""So long each day's snapshot is kept: claims may be looked for over 45 days."""
+"""Days that a daily snapshot is kept: more than the 45 for which claims are looked up."""
 FOREVER = (1 << 63) - 1
 """The end of what has not ended."""
 _HOUR = "%Y-%m-%d/%H"

@@ -26,7 +26,7 @@ from pipeline.lake.schemas import RULE, SCHEMAS, in_spark
 from pipeline.period import HOUR_MS, Period
 
 MOST_ROUNDS = 20
-"""So often an hour is begun anew because another commit came first, before that is an error."""
+"""Attempts at an hour that other commits overtake; then `CommitConflict`."""
 MOST_LONG = 1 << 53
 """What is more is no instant, span or count: sums of a few still fit into 64 bits."""
 AHEAD_MS = 20 * 60_000
@@ -37,7 +37,7 @@ Firehose adds to an hour's last file for a quarter of an hour.
 _UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z"
 """For Java, whose `$` would let a line break follow."""
 _DATES = ("at", "observed_at")
-"""Of a line that is dated ahead, no job would ever look at the day that it says."""
+"""Fields that must not be dated ahead: no job would read the day that they name."""
 _RULES = f"array<struct<{', '.join(f'{name}: string' for name in RULE.names)}>>"
 
 

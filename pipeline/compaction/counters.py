@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 ASKED = Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 3})
 BUFFERED = timedelta(minutes=15)
-"""Firehose holds records for so long at most, and names a file by the hour of its first record."""
+"""How long Firehose holds records at most. It names a file by the hour of its first record."""
 STEP = timedelta(minutes=5)
 KEPT_MS = 63 * DAY_MS
-"""So long CloudWatch keeps figures of five minutes. They are fewer than the 100,800 that one answer may have."""
+"""How long CloudWatch keeps figures of five minutes. They are fewer than the 100,800 that one answer may have."""
 
 
 class NotCounted(Exception):  # noqa: N818 - it says what has happened

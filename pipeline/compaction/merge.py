@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipeline.lake.parquet import DataFile
 
 MOST = 16
-"""So many small files of a kind an hour may have: the next one has them merged."""
+"""Small files of a kind that an hour may have; one more and they are merged."""
 SMALL_BYTES = 4 << 20
 """Below that a file is small. What they become is small again only where there is little in them."""
 

@@ -11,7 +11,7 @@ from pipeline.lake.files import listed, remove
 from pipeline.period import DAY_MS
 
 KEPT_MS = 2 * DAY_MS
-"""So long a file is kept after the commit that left it out: no reader runs longer."""
+"""How long a file is kept after no manifest names it: no reader runs longer."""
 LOOKED_BACK_MS = 7 * DAY_MS
 
 

@@ -23,7 +23,7 @@ from pipeline.period import HOUR_MS, Period
 from pipeline.terms import DEFAULT, Terms
 
 MOST = 1_000
-"""So many subscriptions of an envelope are judged at most, unless a client is named."""
+"""Subscriptions of an envelope that are judged, unless `--client` is given."""
 DIGITS = 64
 """Of an envelope's id in hex."""
 

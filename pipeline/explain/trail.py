@@ -13,7 +13,7 @@ from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_days
 from pipeline.period import DAY_MS, Period, arrivals
 
 LOOKBACK_MS = 7 * DAY_MS
-"""So far before a period claims are looked for that no snapshot has."""
+"""How far before a period claims without a snapshot are looked for."""
 CLOCKS_MS = 300_000
 """How far the clocks of those who write to the lake, and of the lake itself, may be apart."""
 

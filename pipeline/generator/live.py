@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 GENUINE = ("ordinary", "lasting")
 _GONE_AFTER_MS = 400
 _CLAIMED_MS = 30 * DAY_MS
-"""So long the claim on a statement that never expires is held."""
+"""How long the claim on a statement that never expires is held."""
 _DECIDED = "author long, client long, m long, copy int, sub long, decision string, order long, counted boolean"
 _FATES = {
     "malformed": EnvelopeDecision.MALFORMED,

@@ -69,7 +69,7 @@ class LimitHistory:
 
     @property
     def least_count(self) -> int:
-        """So many decisions have to come within a window that any limit may matter."""
+        """The least number of decisions within a window for which any limit may matter."""
         return min(limit.count for limit in self._all)
 
     @property

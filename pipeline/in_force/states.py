@@ -217,7 +217,7 @@ def _first(rows: DataFrame, order: WindowSpec) -> DataFrame:
 
 
 def _remembered(last: DataFrame, removed: Column, since: int) -> DataFrame:
-    """Without what was removed so long ago that no line from before can arrive, or be read at last, any more."""
+    """Drop what was removed before `since`: no earlier line can still arrive or become readable."""
     return last.where(~removed | (F.col("at") >= since))
 
 

@@ -1,4 +1,4 @@
-"""`compact`: the stream's small files into Parquet, and away with what is too old for a reader."""
+"""`compact`: turn the stream's small files into Parquet, and remove files that no manifest names."""
 
 import argparse
 

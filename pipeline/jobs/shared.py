@@ -14,11 +14,11 @@ from pipeline.spark.ending import JobStopped
 from pipeline.terminal import Exit, log
 
 NAMED = 3
-"""So many of what a strict run has found stand in its last line; all are logged before."""
+"""Findings that the last line names; all of them are logged."""
 
 
 class BadSettings(JobStopped):
-    """The environment doesn't say where the live system's things are."""
+    """The environment lacks a setting that the job needs."""
 
 
 def settings_of[S: Settings](model: type[S]) -> S:

@@ -47,7 +47,7 @@ class CommitConflict(Exception):  # noqa: N818 - it says what has happened
 
 
 class DamagedManifest(Exception):  # noqa: N818 - it says what it is
-    """A manifest that can't be read, or that is another hour's: nobody can say what counts, so whoever needs it comes to an end."""
+    """It can't be read, or is another hour's. Its data files are unknown, so a job that needs them ends."""
 
 
 LAKE_ERRORS = (OSError, pa.ArrowInvalid, DamagedManifest, json.JSONDecodeError, BotoCoreError, ClientError)
@@ -200,9 +200,9 @@ def commit_or_discard(root: str, new: Manifest, replaces: str | None, written: K
 
 
 def discard(root: str, made: Manifest) -> None:
-    """Remove the data files of a commit that another one came before: they may hold whom that one has erased.
+    """Remove the data files of a commit that lost its race: they may hold a client whom the winner has erased.
 
-    If the answer to it was lost, it may have been made, and what came before the next attempt was made of it.
+    Files that the manifest names are kept: if S3's answer was lost, this commit was made and the next attempt built on it.
     """
     known = read_manifest(root, made.hour)
     named = {each.path for each in known.files} if known else set()
@@ -217,10 +217,9 @@ def write_links(root: str, hour: str, kinds: Iterable[str]) -> None:
 
 
 def _write_link(root: str, hour: str, kind: str) -> None:
-    """What counts is asked once the list has been read that is replaced.
+    """`swap_text` reads the list before `counting` reads the manifest.
 
-    So a list never goes back behind a commit, however late its writer is: whoever committed later has replaced what was
-    read.
+    A writer overtaken in between fails the condition and starts again, so a list never falls behind a later commit.
     """
     at = root.replace("s3a://", "s3://", 1)
 

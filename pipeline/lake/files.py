@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 REMOVED_AT_ONCE = 1_000
 """https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html"""
 CONNECTIONS = 16
-"""So many requests to S3 go on at once, at most."""
+"""Requests to S3 that go on at once, at most."""
 
 type Change = Callable[[str | None], str | None]
 """What a file's text becomes, by what it is, which is None where there is no file; None leaves it as it is."""
@@ -169,7 +169,7 @@ def _remove_objects(bucket: str, keys: Sequence[str]) -> None:
 
 
 def swap_text(target: str, change: Change) -> bool:
-    """Write what `change` makes of a file, if that is still so when it is written; returns whether it was written.
+    """Replace a file's text by `change(text)` if it hasn't changed since it was read; returns whether it was written.
 
     Nothing is renamed or copied in S3: it is one PUT, with the condition that the object is still the one just read.
     """

@@ -36,7 +36,7 @@ from pipeline.lake.snapshots import GRACE_MS, last_before, unread_hours
 from pipeline.period import DAY_MS, Period, hour_runs, hour_start
 
 FEW = 8
-"""Up to so many texts are looked for in a line before it is parsed."""
+"""Up to this number of values, lines are searched for their text before they are parsed."""
 _RULE_KEYS = "rules.list.element.key"
 _EVENT_NAMES = {in_files: in_events for in_events, in_files in FILE_NAMES.items()}
 

@@ -19,11 +19,11 @@ SNAPSHOTS, CLAIMS = "snapshots", "claims"
 IN_FORCE = (EventKind.SUBSCRIPTION, EventKind.RULES, EventKind.LIMITS)
 """These kinds. In this order: which rules count is a matter of their subscriptions."""
 GRACE_MS = HOUR_MS
-"""A snapshot ends so long before what is judged by it: of what ended shortly before, it knows nothing more."""
+"""Time between a snapshot's end and the first instant judged by it: it lacks what ended shortly before its end."""
 LATE_FILES_MS = 2 * DAY_MS
-"""An hour that a snapshot has read may change so long after it: Firehose writes again what it failed to for a day."""
+"""How long an hour may still change after a snapshot has read it: Firehose retries a failed delivery for a day."""
 CLAIMED_BACK_MS = LONGEST * 1000 + LATEST_MS
-"""An envelope that was observed before that is claimed no more, though it may have been decided late."""
+"""How far back a claim may have been made that still holds: the envelope may have been decided late."""
 
 
 def day_of(instant: int) -> Period:

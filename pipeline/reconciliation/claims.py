@@ -106,10 +106,10 @@ def _claiming(compared: DataFrame) -> DataFrame:
 
 
 def add_claims(compared: DataFrame, claims: DataFrame, grace: int) -> DataFrame:
-    """The comparisons, and one that is not judged for each of the `claims` (kept) that any of them meets.
+    """The comparisons, and an unjudged one for each of the `claims` (persisted) that one of them conflicts with.
 
-    Where it ends while its envelope is being shown, or within `grace` milliseconds of that, nobody can say whether a
-    duplicate or a push is right: so it excuses the one, and doesn't forbid the other.
+    If the claim ends within `grace` milliseconds of that, both a duplicate and a push are right: then it is added as
+    `rate_limited`, which allows both.
     """
     held = claims.select(*CLAIM_KEY, F.struct("receipt", "decision", "at", "until").alias("claim"))
     # However little is read of a period, claims of 45 days are not counted among that.

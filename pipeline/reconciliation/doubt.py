@@ -127,7 +127,8 @@ def claimed_fingerprints(claims: DataFrame) -> DataFrame:
 def crowded(decided: DataFrame, undecided: DataFrame, limits: LimitHistory) -> DataFrame:
     """`client` of those with so many notifications that they may have reached the limit of a pair or of a subscription.
 
-    No span as long as the widest window has more than two of its neighbours have together.
+    Counted by fixed spans as long as the widest window. Any such window lies in two neighbouring spans, so one of them
+    has at least half of its decisions.
     """
     window, least = limits.widest_window, limits.least_count
     times = F.floor(judged_at() / window).alias("time")

@@ -144,7 +144,8 @@ def changed_days(lake: EventLake, yesterday: Period, now: int) -> list[Period]:
 def _changed(lake: EventLake, verdicts: Mapping[Period, Manifest], yesterday: Period, now: int) -> list[Period]:
     """Of days that were judged at the same moment, and so by the same hours as far as these concern them.
 
-    Of hours before those that concern a day, one is noted in vain. When it was judged its page says, as before.
+    `seen` may then name hours that don't concern a day, which is harmless. The report's `sealed_at`, when it was judged,
+    stays.
     """
     days = list(verdicts)
     arrived = lake.view.manifests(arrivals(days[0], now))

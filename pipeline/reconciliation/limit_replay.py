@@ -47,7 +47,7 @@ class PairAttempt(NamedTuple):
 
 
 class PairReplay:
-    """Where two limits may have been in force, what either of them bears out is right, and so is what follows from it."""
+    """Replays a pair by the older and by the newer limit: next to a change, a decision that either allows is right."""
 
     def __init__(self, limits: PairLimits) -> None:
         either = (

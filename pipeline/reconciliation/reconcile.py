@@ -179,7 +179,7 @@ def lost_or_late(compared: DataFrame, astray: DataFrame, terms: Terms, now: int)
 
 
 def _once(judged: DataFrame, compared: DataFrame) -> DataFrame:
-    """Of what was queued twice and came to its end once, the other receipt is not missing as well: that was one too many."""
+    """Without a receipt that has no final push, if another receipt of the same claim has one: one push was enough."""
     untried = judged.where(~F.coalesce(F.col("pushed.done"), F.lit(False)))
     ended = compared.where((F.col("found") == NotificationDecision.QUEUED) & F.col("pushed.done"))
     needless = checkpoint_and_broadcast(

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 LOSSES = "losses"
 CHECKPOINT = "checkpoints/watch"
 LATE_MS = 15 * 60_000
-"""What was judged is judged again for so long, as files may come late; the daily run judges what comes later."""
+"""How long what was judged is judged again, as files may come late; the daily run judges what comes later."""
 AHEAD_MS = 5 * 60_000
-"""So far two clocks may be apart."""
+"""How far two clocks may be apart."""
 LONGEST_MS = 6 * HOUR_MS
 """What happened in a longer pause is left to the daily run."""
 CLAIMS_BACK_MS = 2 * DAY_MS

@@ -43,7 +43,7 @@ LOCAL = {
     "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
 }
 FEW_BYTES = 8 << 20
-"""So much Parquet is read and compared in less time than it takes to compile the code of a plan, and to plan it anew."""
+"""Bytes of Parquet that are read and compared in less time than it takes to compile a plan's code, and to plan it anew."""
 WITH_FEW = {
     FITS_FEW: "true",
     "spark.sql.adaptive.enabled": "false",
