@@ -67,6 +67,7 @@ class Manifest:
     removed. `raw` are the stream's files that it was made of.
     `seen`: the hours that a period's differences, or its report, were made of, with the `sealed_at` that each had then.
     `unread`: of a snapshot, the hours before its end that could not be read in full, with theirs.
+    `shows`: of a report, which differences its page is of.
     """
 
     hour: str
@@ -79,6 +80,7 @@ class Manifest:
     seen: Mapping[str, int | None] = field(default_factory=dict)
     unread: Mapping[str, int | None] = field(default_factory=dict)
     erased: int = 0
+    shows: str | None = None
 
     @property
     def lines(self) -> int:
@@ -95,11 +97,10 @@ class Manifest:
         return tuple(chain.from_iterable(self.kinds.values()))
 
     def to_json(self) -> str:
-        """Without `erased` where nothing was: the release before, which knows no such field, can read that."""
+        """Without a field that an earlier release may not know, where it says nothing."""
         values = asdict(self)
-        if not self.erased:
-            del values["erased"]
-        return json.dumps(values, indent=1)
+        left_out = {name for name in ("erased", "shows") if not values[name]}
+        return json.dumps({name: value for name, value in values.items() if name not in left_out}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Self:

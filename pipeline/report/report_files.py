@@ -16,6 +16,7 @@ from pipeline.lake.commits import CommitConflict, Manifest, commit, new_commit, 
 from pipeline.lake.files import joined, swap_text
 from pipeline.period import DAY_MS, Period
 from pipeline.report.summary import Tables
+from pipeline.terms import TERMS
 
 REPORTS = "reports"
 _DAYS = 7
@@ -33,7 +34,7 @@ def write_tables(root: str, period: Period, tables: Mapping[str, pa.Table]) -> s
     """Commit them in the place of an earlier report; returns the commit."""
     name = report_name(period)
     files = small_tables.write_tables(root, name, tables)
-    return update(root, name, lambda known: replace(known, kinds=files, sealed_at=None, seen={})).commit
+    return update(root, name, lambda known: replace(known, kinds=files, sealed_at=None, seen={}, shows=None)).commit
 
 
 def write_page(root: str, period: Period, made: str, html: str, judged: Manifest | None = None) -> None:
@@ -51,13 +52,24 @@ def write_page(root: str, period: Period, made: str, html: str, judged: Manifest
     last = read_manifest(root, report_name(period))
     if last and judged:
         with suppress(CommitConflict):
-            commit(root, replace(last, commit=new_commit(), sealed_at=judged.sealed_at, seen=judged.seen), made)
+            noted = replace(last, sealed_at=judged.sealed_at, seen=judged.seen, shows=_name_of(judged))
+            commit(root, replace(noted, commit=new_commit()), made)
 
 
 def is_written(root: str, period: Period, judged: Manifest) -> bool:
-    """Whether there is a page of these differences, and not only of earlier ones."""
+    """Whether there is a page of these differences, and not only of earlier ones.
+
+    Of a page that an earlier release has written, the hours alone say so.
+    """
     last = read_manifest(root, report_name(period))
-    return last is not None and last.sealed_at is not None and last.seen == judged.seen
+    if last is None or last.sealed_at is None or last.seen != judged.seen:
+        return False
+    return last.shows in {None, _name_of(judged)}
+
+
+def _name_of(differences: Manifest) -> str | None:
+    """What each reconciliation writes anew and nobody else: the file of its terms."""
+    return next((each.path for each in differences.kinds.get(TERMS, ())), None)
 
 
 def read_tables(root: str, period: Period) -> Tables | None:

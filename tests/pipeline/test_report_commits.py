@@ -1,6 +1,7 @@
 """Reports that are made at once, or cut short: what is read is one of them, never a mixture."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 
@@ -10,6 +11,7 @@ import pytest
 from pipeline.compaction.vacuum import KEPT_MS, vacuum
 from pipeline.lake.commits import Manifest, read_manifest
 from pipeline.lake.files import read_text, write_text
+from pipeline.lake.parquet import DataFile
 from pipeline.report.report_files import (
     REPORTS,
     is_written,
@@ -19,6 +21,7 @@ from pipeline.report.report_files import (
     write_page,
     write_tables,
 )
+from pipeline.terms import TERMS
 from tests.pipeline.test_commits import HOUR
 from tests.pipeline.test_commits_s3 import BUCKET, ROOT, RecordedS3, s3, server  # noqa: F401 - fixtures
 from tests.pipeline.test_report_files import TODAY
@@ -102,6 +105,24 @@ def test_which_differences_a_page_is_of_is_noted_once_it_is_there(root: str) -> 
     assert not is_written(root, TODAY, second)
     write_tables(root, TODAY, tables(2))
     assert not is_written(root, TODAY, first)
+
+
+def test_a_page_of_an_earlier_reconciliation_of_the_same_hours_is_not_the_current_one(root: str) -> None:
+    """Of what was found by other terms, say: nothing else differs."""
+    first, second = (
+        Manifest("differences", "", 1, seen={HOUR: 1}, kinds={TERMS: (DataFile(f"{number}.parquet", 1, 1, ""),)})
+        for number in (1, 2)
+    )
+    write_page(root, TODAY, write_tables(root, TODAY, tables(1)), "page 1", first)
+    assert is_written(root, TODAY, replace(first, commit="noted that nothing has come since", sealed_at=2))
+    assert not is_written(root, TODAY, second)
+
+
+def test_of_a_page_that_an_earlier_release_has_written_the_hours_say_which_it_is(root: str) -> None:
+    judged = Manifest("differences", "", 1, seen={HOUR: 1}, kinds={TERMS: (DataFile("1.parquet", 1, 1, ""),)})
+    write_page(root, TODAY, write_tables(root, TODAY, tables(1)), "page 1", replace(judged, kinds={}))
+    assert is_written(root, TODAY, judged)
+    assert not is_written(root, TODAY, replace(judged, seen={HOUR: 2}))
 
 
 def test_of_a_report_that_was_overtaken_nothing_is_noted(root: str) -> None:
