@@ -111,6 +111,9 @@ def _replaying(job: Parser) -> None:
     job.add_argument("--subscription", dest="subscription_id", type=_uuid, help="only for this subscription")
     job.add_argument("--client", type=client_id, help="only for this client: its id, 32 or 64 hex digits")
     job.add_argument("--network", choices=NETWORKS, help="only envelopes of this network")
+    job.add_argument(
+        "--queues-lost", action="store_true", help="also what dispatch was to try again: its queues are gone"
+    )
     job.add_argument("--difference", choices=[str(each) for each in REPAIRABLE], help="only differences of this kind")
 
 

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-LATEST_MS = 15 * DAY_MS
-"""No line arrives later than this after its time, unless it was redriven: a queue keeps it for 14 days."""
+QUEUED_MS = 14 * DAY_MS
+"""So long a queue keeps a message."""
+LATEST_MS = QUEUED_MS + DAY_MS
+"""No line arrives later than this after its time, unless it was redriven."""
 SNAPSHOT_DAYS = 50
 """Days that a daily snapshot is kept: more than the 45 for which claims are looked up."""
 FOREVER = (1 << 63) - 1

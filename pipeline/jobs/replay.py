@@ -34,10 +34,10 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
         return Exit.FINDING
     found = reconcile(lake, wanted.period, wanted.now, terms_of(wanted)).differences
     lost = chosen(found, wanted)
-    planned = replay.plan(lake, lost, wanted.period, wanted.now, dry_run=wanted.dry_run)
+    planned = replay.plan(lake, lost, wanted.period, wanted.now, dry_run=wanted.dry_run, queues_lost=wanted.queues_lost)
     log(f"{planned.messages:>12,} notifications to send again")
     log(f"{planned.expired:>12,} left: their envelopes have expired, or are gone")
-    log(f"{planned.waiting:>12,} left: they were tried within the last hour, and may be tried again")
+    log(f"{planned.waiting:>12,} left: dispatch has them still, and tries them again")
     log(f"{planned.known:>12,} left: an earlier run has sent them again")
     if settings:
         report = every_thousand("sent")

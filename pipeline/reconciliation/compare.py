@@ -16,7 +16,7 @@ from clarion.decisions import REACHED, EnvelopeDecision, NotificationDecision, P
 from clarion.limiter import LATENESS
 from pipeline.columns import NOTIFICATION_KEY
 from pipeline.lake.dedup import decided_once
-from pipeline.period import HOUR_MS, Period
+from pipeline.period import QUEUED_MS, Period
 from pipeline.reconciliation.doubt import (
     asked_fingerprints,
     claimed_fingerprints,
@@ -40,8 +40,6 @@ from pipeline.spark.frames import (
     word_of,
 )
 from pipeline.terms import Terms
-
-RETRIED_MS = HOUR_MS
 
 
 @dataclass(frozen=True)
@@ -253,10 +251,10 @@ def outcomes(pushed: DataFrame) -> DataFrame:
 
 
 def waits(now: int) -> Column:
-    """Whether, by what `outcomes` has as `last`, dispatch is going to try it again.
+    """Whether, by what `outcomes` has as `last`, a queue of dispatch's still has it.
 
-    It does so within 15 minutes (`dispatch.attempts.CAP_SECONDS`), if the provider asks for no more and the queue is not
-    long; a line comes late by as much. What was tried in the last `RETRIED_MS` is called waiting.
+    It is tried again within minutes, or when the provider wants it, or once its channel is no longer muted: as long as
+    SQS keeps it. Only what was tried too often is sent elsewhere, and that is no `last` of these.
     """
     retried = F.col("last.decision").isin(str(PushDecision.RETRY), str(PushDecision.MISCONFIGURED))
-    return retried & (F.col("last.at") > now - RETRIED_MS)
+    return retried & (F.col("last.at") > now - QUEUED_MS)

@@ -52,7 +52,7 @@ class ReplayStopped(JobStopped):
 class Planned:
     """`expired` are too old to be of use to anybody, or gone; `known` are in an earlier plan.
 
-    What is `waiting` is left to a later run: by then dispatch has sent it, or has no such message any more.
+    What is `waiting` is left to dispatch, which has it still and tries it again.
     """
 
     run: str
@@ -70,9 +70,12 @@ class Sent:
     left: Sequence[str]
 
 
-def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, dry_run: bool) -> Planned:
+def plan(  # noqa: PLR0913 - each by name
+    lake: EventLake, differences: DataFrame, period: Period, now: int, *, dry_run: bool, queues_lost: bool = False
+) -> Planned:
     """Work out what to send again and, unless it is a dry run, commit it as the plan of a new run.
 
+    With `queues_lost`, nothing waits: the queues that it would wait in are gone.
     Raises `CommitConflict` if another run has planned meanwhile: it may have planned the same.
     """
     run = next_run(lake.root)
@@ -86,7 +89,7 @@ def plan(lake: EventLake, differences: DataFrame, period: Period, now: int, *, d
     tried = lake.read(EventKind.PUSH, since).join(
         new.select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftsemi"
     )
-    waiting = outcomes(tried).where(waits(now)).select(*NOTIFICATION_KEY)
+    waiting = outcomes(tried).where(waits(now) & F.lit(not queues_lost)).select(*NOTIFICATION_KEY)
     due = new.join(waiting, on=list(NOTIFICATION_KEY), how="leftanti").persist()
     observed = lake.read(EventKind.OBSERVED, since)
     facts = observed.select("receipt", "network", "observed_at", "raw", "location")

@@ -9,11 +9,12 @@ import pytest
 from aws_cdk.assertions import Template
 
 from infra.lake import ACCESS_LOG_DAYS, DELIVERIES, DELIVERIES_DAYS, OVERSIZE_DAYS
+from pipeline.period import QUEUED_MS
 from tests.infra.templates import buckets_by_parameter
 
 type Resource = Mapping[str, Any]
 KEPT_DAYS = {"LakeBucket": 400, "LakeOversize": OVERSIZE_DAYS, "LakeAccessLogs": ACCESS_LOG_DAYS, "LakeEdgeLogs": 30}
-FORTNIGHT_S = 14 * 86_400
+FORTNIGHT_S = QUEUED_MS // 1_000
 WRITES = re.compile(r"s3:(Put|\*)")
 
 

@@ -10,7 +10,7 @@ from pipeline.compaction.compact import compact
 from pipeline.explain.request import ExplainRequest, explain
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.lookup import Lookup
-from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.period import DAY_MS, HOUR_MS, QUEUED_MS, Period
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.repair import replay
 from pipeline.terms import DEFAULT
@@ -53,7 +53,7 @@ def test_what_dispatch_gives_up_is_missing_and_what_a_provider_refuses_is_not(
     assert explained == ["missing", "missing", "right"]
 
 
-def test_what_is_retried_still_is_named_and_not_sent_again_until_it_must_have_been_tried(
+def test_what_is_retried_still_is_named_and_not_sent_again_as_long_as_a_queue_may_have_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     lake, small, way = EventLake(spark, str(tmp_path)), SmallLake(tmp_path), Way(DAY.end - 600_000)
@@ -63,14 +63,16 @@ def test_what_is_retried_still_is_named_and_not_sent_again_until_it_must_have_be
         way.at = way.began + attempt * 15 * 60_000
         tried = {"attempt": attempt, "status": 503, "reason": "UNAVAILABLE"}
         small.stream(way.push(PushDecision.RETRY).model_copy(update=tried), at=way.at)
-    waiting, later = way.at + 60_000, way.at + HOUR_MS
+    waiting, later = way.at + QUEUED_MS - 1, way.at + QUEUED_MS
     assert differences(lake, waiting) == [("missing", "waits, tried 7 times: UNAVAILABLE")]
     assert planned(lake, waiting) == (0, 1)
+    assert planned(lake, waiting, queues_lost=True) == (1, 0)
     assert differences(lake, later) == [("missing", "given up after attempt 7: UNAVAILABLE")]
     assert planned(lake, later) == (1, 0)
 
 
-def planned(lake: EventLake, now: int) -> tuple[int, int]:
+def planned(lake: EventLake, now: int, *, queues_lost: bool = False) -> tuple[int, int]:
     """How many would be sent again, and how many wait."""
-    plan = replay.plan(lake, reconcile(lake, DAY, now, DEFAULT).differences, DAY, now, dry_run=True)
+    found = reconcile(lake, DAY, now, DEFAULT).differences
+    plan = replay.plan(lake, found, DAY, now, dry_run=True, queues_lost=queues_lost)
     return plan.messages, plan.waiting
