@@ -9,9 +9,13 @@ from pyspark.sql import functions as F
 
 from clarion.aws import IN_TIME
 from clarion.settings import Settings
+from pipeline.compaction.compact import new_files
+from pipeline.compaction.completeness import is_over
 from pipeline.jobs.shared import name_incomplete, settings_of
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.plans import LEASE_MS
+from pipeline.lake.raw import arrival_hour
+from pipeline.period import Period, hour_runs
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.repair import replay
 from pipeline.terminal import Exit, every_thousand, log
@@ -29,7 +33,10 @@ class ReplaySettings(Settings):
 
 def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     settings = None if wanted.dry_run else settings_of(ReplaySettings)
-    if name_incomplete(lake, wanted) and settings:
+    incomplete, later = name_incomplete(lake, wanted), _not_compacted(lake, wanted)
+    if later:
+        log(f"files are not compacted, and may say what was sent since; compact first: {', '.join(hour_runs(later))}")
+    if (incomplete or later) and settings:
         log("nothing is sent: what seems to be lost may only be missing here")
         return Exit.FINDING
     found = reconcile(lake, wanted.period, wanted.now, terms_of(wanted)).differences
@@ -49,6 +56,12 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
             log(f"run {run_left} is left to who is sending it; {again} {LEASE_MS // 1000} seconds later")
         return Exit.FINDING if sent.left else Exit.DONE
     return Exit.DONE
+
+
+def _not_compacted(lake: EventLake, wanted: argparse.Namespace) -> list[str]:
+    """The hours since the period began, as far as they are over, with files that no commit names."""
+    files = new_files(lake, Period(wanted.period.start, wanted.now))
+    return sorted(hour for hour in set(map(arrival_hour, files)) if is_over(hour, wanted.now))
 
 
 def chosen(differences: DataFrame, wanted: argparse.Namespace) -> DataFrame:

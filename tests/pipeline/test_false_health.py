@@ -125,6 +125,30 @@ def test_a_replay_sends_nothing_of_what_may_only_be_missing_here(
     assert "nothing is sent" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_replay_sends_nothing_while_hours_after_its_period_are_not_compacted(
+    lake: EventLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, dry: bool
+) -> None:
+    """What was delivered, redriven or shown again since lies in them."""
+    monkeypatch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
+    arrive(lake.root, [5, 6, 9])
+    words = ["--dry-run"] if dry else []
+    assert JOBS["replay"](lake, arguments.parse(["replay", "--lake", lake.root, *words, *ASKED, *NOW])) == (not dry)
+    said = capsys.readouterr().err
+    day = LOST[:10]
+    assert f"compact first: {day}/05 to 06, {day}/09" in said
+    assert ("nothing is sent" in said) is not dry
+
+
+def test_a_replay_goes_on_while_only_the_hour_that_is_not_over_has_new_files(
+    lake: EventLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrive(lake.root, [5])
+    now = ["--now", instant_text(START + 6 * HOUR_MS)]
+    assert JOBS["replay"](lake, arguments.parse(["replay", "--lake", lake.root, "--dry-run", *ASKED, *now])) == 0
+    assert "compact first" not in capsys.readouterr().err
+
+
 def test_a_count_of_an_hour_never_goes_down(lake: EventLake) -> None:
     for count in (5_000, 0):
         compact(lake, PERIOD, START + DAY_MS, {LOST: count})
