@@ -176,9 +176,9 @@ class Wish(NamedTuple):
 
 
 def is_final(push: PushTried) -> bool:
-    """Whether it ended with this attempt: its provider took it or refused it, and nobody just gave it up."""
-    given_up = push.decision is PushDecision.REFUSED and push.attempt >= LEAST_ATTEMPTS
-    return push.decision in FINAL and not given_up
+    """Whether it ended with this attempt, as `pipeline.reconciliation.doubt` has it."""
+    given_up = push.status is None or push.attempt >= LEAST_ATTEMPTS
+    return push.decision in FINAL and not (push.decision is PushDecision.REFUSED and given_up)
 
 
 def read(name: str, raw: bytes | None) -> tuple[Envelope | None, EnvelopeDecision | None]:

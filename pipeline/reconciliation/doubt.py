@@ -114,8 +114,12 @@ def pushed_fingerprints(pushed: DataFrame, late: int) -> DataFrame:
 
 
 def is_final() -> Column:
-    """Whether a push ended with this attempt: its provider took it or refused it, and nobody just gave it up."""
-    given_up = (F.col("decision") == PushDecision.REFUSED) & (F.col("attempt") >= LEAST_ATTEMPTS)
+    """Whether a push ended with this attempt: its provider took it or refused it, and dispatch did not just give it up.
+
+    What a provider refuses has its status; where dispatch itself can make nothing of a message, there is none.
+    """
+    unanswered = F.col("status").isNull() | (F.col("attempt") >= LEAST_ATTEMPTS)
+    given_up = (F.col("decision") == PushDecision.REFUSED) & unanswered
     return F.col("decision").isin(*map(str, FINAL)) & ~given_up
 
 

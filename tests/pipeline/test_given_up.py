@@ -37,20 +37,23 @@ def test_what_dispatch_gives_up_is_missing_and_what_a_provider_refuses_is_not(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     lake, small = EventLake(spark, str(tmp_path)), SmallLake(tmp_path)
-    long_tried, of_token, refused = (Way(START + HOUR_MS + number * 60_000, number) for number in (1, 2, 3))
+    ways = [Way(START + HOUR_MS + number * 60_000, number) for number in range(1, 5)]
+    long_tried, of_token, refused, unsendable = ways
     small.stream(subscribed(at=START - HOUR_MS), ruled(refused.key, at=START - HOUR_MS))
     small.stream(*ending(long_tried, attempt=120, latency_ms=21 * HOUR_MS))
     small.stream(*ending(of_token, attempt=6, status=400, reason="DeviceTokenNotForTopic"))
     small.stream(*ending(refused, attempt=2, status=413, reason="PayloadTooLarge"))
+    small.stream(*ending(unsendable, attempt=2, status=None, reason="no payload: TypeError"))
     assert differences(lake, DAY.end + 2 * HOUR_MS) == [
         ("missing", "given up after attempt 120: UNAVAILABLE"),
+        ("missing", "given up after attempt 2: no payload: TypeError"),
         ("missing", "given up after attempt 6: DeviceTokenNotForTopic"),
     ]
     explained = [
         explain(Lookup(lake.root), ExplainRequest(way.envelope_id, DAY)).receipts[0].notifications[0].verdict.found
-        for way in (long_tried, of_token, refused)
+        for way in ways
     ]
-    assert explained == ["missing", "missing", "right"]
+    assert explained == ["missing", "missing", "right", "missing"]
 
 
 def test_what_is_retried_still_is_named_and_not_sent_again_as_long_as_a_queue_may_have_it(

@@ -113,7 +113,7 @@ def test_it_keeps_nobody_from_an_explanation_which_says_that_it_is_not_sure(
 
 def test_the_words_of_others_never_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lake = SmallLake(tmp_path)
-    said = WAY.push(PushDecision.REFUSED).model_copy(update={"reason": "\x1b[2J\x07\x9b31m\nright"})
+    said = WAY.push(PushDecision.REFUSED).model_copy(update={"status": 400, "reason": "\x1b[2J\x07\x9b31m\nright"})
     lake.commit(SUBSCRIBED, RULED, *WAY.delivered()[:3], said, at=START)
     around = ["--from", instant_text(START - HOUR_MS), "--to", instant_text(START + HOUR_MS)]
     assert main(["explain", str(WAY.receipt), "--lake", lake.root, *around]) == 0
