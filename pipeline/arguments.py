@@ -2,11 +2,13 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from uuid import UUID
 
 from clarion.clock import now_ms
 from clarion.networks import NETWORKS
-from pipeline.direct import WITHOUT_SPARK, client_id, instant
+from pipeline.erase.traces import CLIENT_BYTES
 from pipeline.findings import REPAIRABLE
 from pipeline.period import DAY_MS, Period
 from pipeline.terms import add_options
@@ -17,6 +19,9 @@ AGAIN, DROP = "again", "drop"
 """What `compact` is to do with lines that could not be read."""
 CLOCKS_DIFFER_MS = 60_000
 """Tolerated difference between the clock that set `--now` and ours."""
+EXPLAINED_DAYS = 7
+DIGITS = 64
+"""Of an envelope's id in hex."""
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -28,30 +33,40 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         prog="clarion-pipeline",
         description="Explain, repair and report from the lake.",
     )
-    parser.set_defaults(start=None, end=None, has_period=False)
+    parser.set_defaults(start=None, end=None, has_period=False, now=now_ms(), oversize=None)
     jobs = parser.add_subparsers(dest="job", required=True)
-    for name, description in WITHOUT_SPARK.items():
-        jobs.add_parser(name, help=description, add_help=False)
     for name, (description, *adders) in _JOBS.items():
         job = jobs.add_parser(name, help=description, description=description)
-        for add in (_everywhere, *adders):
+        for add in adders:
             add(job)
     wanted = parser.parse_args(arguments)
     if wanted.now > now_ms() + CLOCKS_DIFFER_MS:
         parser.error("--now must not be in the future: hours would be sealed, and files removed, too early")
-    today = wanted.now - wanted.now % DAY_MS
+    if wanted.job == "explain" and not (wanted.thing or wanted.client):
+        parser.error("explain what? A receipt, a subscription, an envelope, or all of a --client")
     wanted.why = []
     wanted.asked = wanted.start is not None
-    start, end = wanted.start if wanted.asked else today - DAY_MS, wanted.end or today
+    until, days = (wanted.now, EXPLAINED_DAYS) if wanted.job == "explain" else (wanted.now - wanted.now % DAY_MS, 1)
+    end = wanted.end or until
+    start = wanted.start if wanted.asked else end - days * DAY_MS
     if end <= start:
-        parser.error("--to must be after --from" if wanted.end else "without --to, --from must be before today")
+        before = "now" if wanted.job == "explain" else "today"
+        parser.error("--to must be after --from" if wanted.end else f"without --to, --from must be before {before}")
     wanted.period = Period(start, end)
     return wanted
 
 
-def _everywhere(job: Parser) -> None:
+def _lake(job: Parser) -> None:
     job.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
+
+
+def _oversize(job: Parser) -> None:
     job.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
+
+
+def _spark_job(job: Parser) -> None:
+    _lake(job)
+    _oversize(job)
     job.add_argument("--now", type=instant, default=now_ms(), help="ignore what arrived after this time; default: now")
 
 
@@ -140,6 +155,68 @@ def _retiring(job: Parser) -> None:
     job.add_argument("--show", type=int, default=20, help="how many to list by id, oldest first; default: %(default)s")
 
 
+def _explaining(job: Parser) -> None:
+    job.add_argument(
+        "thing",
+        metavar="RECEIPT|SUBSCRIPTION|ENVELOPE",
+        type=_thing,
+        nargs="?",
+        help="a UUID, or an envelope's id in hex; without it, all of a client's subscriptions",
+    )
+    job.add_argument(
+        "--from",
+        dest="start",
+        type=instant,
+        help=f"UTC, such as 2026-11-20T16:00; default: {EXPLAINED_DAYS} days before --to",
+    )
+    job.add_argument("--to", dest="end", type=instant, help="UTC; default: now")
+    job.add_argument("--client", type=client_id, help="only this client's part: its id, 32 or 64 hex digits")
+    job.add_argument(
+        "--show",
+        type=int,
+        default=20,
+        help="how many subscriptions, or envelopes of one, to show; default: %(default)s",
+    )
+    job.add_argument("--json", action="store_true", help="for machines")
+
+
+def _erasing(job: Parser) -> None:
+    _careful(job)
+    job.add_argument("client", metavar="CLIENT", type=client_id, help="its id, 32 or 64 hex digits")
+
+
+def _thing(text: str) -> bytes | UUID:
+    """Raises `ArgumentTypeError` for what is neither 64 hex digits, with or without 0x, nor a UUID.
+
+    It is not repeated: it may be a push token.
+    """
+    digits = text.removeprefix("0x")
+    try:
+        return bytes.fromhex(digits) if len(digits) == DIGITS else UUID(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("is neither a UUID nor 64 hex digits") from None
+
+
+def client_id(text: str) -> bytes:
+    """Raises `ArgumentTypeError` for what is none; it is not repeated either."""
+    try:
+        client = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        client = b""
+    if len(client) not in CLIENT_BYTES:
+        raise argparse.ArgumentTypeError("is no client's id: 32 or 64 hex digits")
+    return client
+
+
+def instant(text: str) -> int:
+    """UNIX milliseconds of an ISO 8601 time; UTC unless it says otherwise. Raises `ArgumentTypeError` for what is none."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-20 or 2026-11-20T16:00") from None
+    return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
 def _positive(text: str) -> int:
     """Raises `ArgumentTypeError` for less than one."""
     number = int(text)
@@ -180,26 +257,38 @@ def _generating(job: Parser) -> None:
 
 
 _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
+    "explain": (
+        "say of one thing what became of it, what should have, and why",
+        *(_lake, _oversize, _explaining, partial(add_options, names=("grace", "late"))),
+    ),
+    "erase": ("remove what the lake has of a client", _lake, _erasing),
     "compact": (
         "turn the stream's small files into Parquet",
-        *(_period, _counting, _reading_again, _strict("a line can't be read, or a file is damaged")),
+        *(_spark_job, _period, _counting, _reading_again, _strict("a line can't be read, or a file is damaged")),
     ),
     "reconcile": (
         "compare what was done with what should have been",
-        *(_period, _complete, add_options),
+        *(_spark_job, _period, _complete, add_options),
         _strict("something differs, a large envelope was not read, or an hour can't be judged"),
     ),
-    "watch": ("find what was lost within minutes, until it is stopped", add_options, _watching),
-    "replay": ("send to the live system again what it has lost", _period, _complete, add_options, _replaying),
+    "watch": ("find what was lost within minutes, until it is stopped", _spark_job, add_options, _watching),
+    "replay": (
+        "send to the live system again what it has lost",
+        _spark_job,
+        _period,
+        _complete,
+        add_options,
+        _replaying,
+    ),
     "report": (
         "tables and a page about a period",
-        *(_period, _complete, _paged, _strict("an hour can't be judged")),
+        *(_spark_job, _period, _complete, _paged, _strict("an hour can't be judged")),
     ),
     "daily": (
         "compact, reconcile and report, as the schedule has it",
-        *(_period, _counting, _complete, add_options, _paged),
+        *(_spark_job, _period, _counting, _complete, add_options, _paged),
         _strict("compact, reconcile or report would, or a day was never judged"),
     ),
-    "retire": ("remove subscriptions that are of no use to anybody", _retiring),
-    "generate": ("make up a day with known answers", _period, _generating),
+    "retire": ("remove subscriptions that are of no use to anybody", _spark_job, _retiring),
+    "generate": ("make up a day with known answers", _spark_job, _period, _generating),
 }

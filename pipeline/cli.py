@@ -6,11 +6,10 @@ Progress goes to standard error; what a program may want to know goes to standar
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 
 from clarion.settings import Settings
-from pipeline import arguments
 from pipeline.jobs import compact, daily, generate, reconcile, replay, report, retire, watch
 from pipeline.jobs.shared import settings_of
 from pipeline.lake.commits import LakeView
@@ -33,14 +32,13 @@ JOBS: dict[str, Callable[[EventLake, argparse.Namespace], int]] = {
     "retire": retire.run,
     "generate": generate.run,
 }
-"""By the names of `pipeline.arguments`."""
+"""As `pipeline.arguments` has them."""
 SETTINGS: dict[str, type[Settings]] = {"replay": replay.ReplaySettings, "retire": retire.RetireSettings}
 """What a job needs of the environment, unless it is a dry run."""
 
 
-def main(given: Sequence[str] | None = None) -> int:
-    """The exit code."""
-    wanted = arguments.parse(given)
+def run(wanted: argparse.Namespace) -> int:
+    """Do a job of `JOBS`; the exit code."""
     try:
         return _run(wanted)
     except Exception as error:

@@ -54,9 +54,9 @@ class Terms:
 DEFAULT = Terms()
 
 
-def add_options(job: ArgumentParser, *names: str) -> None:
-    """The options for those of `names`, or for all."""
-    for name in names or _OPTIONS:
+def add_options(job: ArgumentParser, names: Sequence[str] = tuple(_OPTIONS)) -> None:
+    """The options for those of `names`."""
+    for name in names:
         option, unit, text = _OPTIONS[name]
         default, metavar = getattr(DEFAULT, name) // unit, option.rpartition("-")[2].upper()
         help_ = f"{text}; default: %(default)s"

@@ -24,8 +24,6 @@ from pipeline.terms import DEFAULT, Terms
 
 MOST = 1_000
 """Subscriptions of an envelope that are judged, unless `--client` is given."""
-DIGITS = 64
-"""Of an envelope's id in hex."""
 
 
 class NotOfClientError(Exception):
@@ -55,12 +53,6 @@ class ExplainRequest:
     def text(self) -> str:
         asked = self.asked or self.client or b""
         return asked.hex() if isinstance(asked, bytes) else str(asked)
-
-
-def parse_asked(text: str) -> bytes | UUID:
-    """Raises `ValueError` for what is neither 64 hex digits, with or without 0x, nor a UUID."""
-    digits = text.removeprefix("0x")
-    return bytes.fromhex(digits) if len(digits) == DIGITS else UUID(text)
 
 
 def explain(lookup: Lookup, request: ExplainRequest) -> Explanation:

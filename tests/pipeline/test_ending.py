@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import NoCredentialsError
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import cli
+from pipeline.__main__ import main
 from pipeline.jobs.replay import ReplaySettings
 from pipeline.jobs.retire import RetireSettings
 from pipeline.jobs.shared import BadSettings, settings_of
@@ -109,7 +109,7 @@ def test_a_damaged_manifest_ends_a_job_before_spark_is_started(
     manifest.parent.mkdir(parents=True)
     manifest.write_text("{")
     period = ["--from", "2026-11-20", "--to", "2026-11-21"]
-    assert cli.main(["reconcile", "--lake", lake.root, *period]) == 4
+    assert main(["reconcile", "--lake", lake.root, *period]) == 4
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("» reconcile can't go on: manifests/day=2026-11-20/hour=10.json can't be read: ")
 

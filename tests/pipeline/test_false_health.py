@@ -13,7 +13,8 @@ from clarion.clock import now_ms
 from clarion.events import LimitsLoaded
 from clarion.networks import STATEMENTS
 from pipeline import arguments
-from pipeline.cli import JOBS, main
+from pipeline.__main__ import main
+from pipeline.cli import JOBS
 from pipeline.columns import EventKind
 from pipeline.compaction.compact import compact
 from pipeline.lake.commits import LakeView, manifest_path, read_manifest, update

@@ -8,7 +8,8 @@ from clarion.decisions import NotificationDecision
 from clarion.events import EnvelopeObserved
 from clarion.limiter import Limit
 from clarion.networks import STATEMENTS, XMTP
-from pipeline.cli import JOBS, main
+from pipeline.__main__ import main
+from pipeline.cli import JOBS
 from pipeline.columns import EventKind
 from pipeline.findings import Difference
 from pipeline.generator.day import answers
