@@ -52,8 +52,8 @@ $(UV): requirements-tools.txt tools/bootstrap.py tools/system_packages.py
 	@$(UV) venv --quiet --allow-existing .venv-pipeline
 	@$(UV) pip sync --quiet --python $(SPARK) --require-hashes pipeline/requirements-dev.txt
 	@$(UV) pip install --quiet --python $(SPARK) --no-deps --no-build-isolation --editable .
-	@$(SPARK) -m pipeline.compiled_spark
-	@$(SPARK) -m pipeline.class_archive
+	@$(SPARK) -m pipeline.spark.compiled_spark
+	@$(SPARK) -m pipeline.spark.class_archive
 	@touch $@
 
 # A link that leads nowhere counts as missing. It is as old as the browser, so that nothing but order can be asked for.

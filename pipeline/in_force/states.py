@@ -31,7 +31,6 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.schemas import RULE, SCHEMAS
 from pipeline.lake.small_tables import read_rows
-from pipeline.lake.snapshot_rows import read_days, write_day
 from pipeline.lake.snapshots import (
     GRACE_MS,
     IN_FORCE,
@@ -89,7 +88,7 @@ def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
         unread = _unread(lake.view, kind, base, day.end)
         oldest = min(map(hour_start, unread), default=day.end)
         last = _LAST[kind](lake, base, day.end, oldest - LATEST_MS)
-        counts[kind] = write_day(lake, kind, day, last, now, unread=unread)
+        counts[kind] = lake.write_day(kind, day, last, now, unread=unread)
         prune(lake.root, kind, now, monthly=True)
     return counts
 
@@ -129,7 +128,7 @@ def _states(lake: EventLake, kind: EventKind, base: Period | None, until: int) -
 
 
 def _rows(lake: EventLake, kind: EventKind, day: Period | None) -> DataFrame:
-    return read_days(lake, kind, STATES[kind], [day] if day else [])
+    return lake.read_days(kind, STATES[kind], [day] if day else [])
 
 
 def _changes(lake: EventLake, kind: EventKind, base: Period | None, until: int) -> DataFrame:

@@ -18,12 +18,22 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline.columns import UNREADABLE, EventKind, file_name
-from pipeline.lake.commits import Kinds, LakeView, Manifest, data_folder, new_commit, read_manifest, update
+from pipeline.lake.commits import (
+    Kinds,
+    LakeView,
+    Manifest,
+    data_folder,
+    new_commit,
+    read_manifest,
+    read_manifests,
+    update,
+)
 from pipeline.lake.files import joined
 from pipeline.lake.parquet import WRITTEN, DataFile, write_parquet
 from pipeline.lake.plans import REPLAYS, runs_since
 from pipeline.lake.schemas import DIFFERENCE, PLAN, SCHEMAS, in_spark
 from pipeline.lake.small_tables import write_tables
+from pipeline.lake.snapshots import SNAPSHOTS, snapshot_name
 from pipeline.period import EVER, Period
 
 PARTITIONS = ("day", "hour")
@@ -100,6 +110,25 @@ class EventLake:
             lambda known: replace(known, sealed_at=sealed_at, kinds={**known.kinds, **kinds}, seen=seen or {}),
         )
 
+    def read_days(self, name: str, schema: StructType, days: Iterable[Period]) -> DataFrame:
+        """The rows of all these days' snapshots of a name."""
+        found = read_manifests(self.root, [snapshot_name(name, day) for day in days])
+        return self.read_files(f"{SNAPSHOTS}/{name}", schema, [file for each in found for file in each.files])
+
+    def write_day(
+        self, name: str, day: Period, rows: DataFrame, now: int, unread: Mapping[str, int | None] | None = None
+    ) -> int:
+        """Commit a day's snapshot, in the place of an earlier one, with files in the order of the partitions of `rows`.
+
+        Returns how many rows there are. `unread` is as in `Manifest`.
+        """
+        home = snapshot_name(name, day)
+        write = partial(_write_partition, root=self.root, folder=data_folder(name, home, new_commit()))
+        written = rows.toDF(*map(file_name, rows.columns)).mapInArrow(write, in_spark(WRITTEN)).collect()
+        files = tuple(DataFile(*row) for row in written)
+        update(self.root, home, lambda known: replace(known, sealed_at=now, kinds={home: files}, unread=unread or {}))
+        return sum(file.lines for file in files)
+
     def write_files(self, kind: str, rows: DataFrame) -> Kinds:
         """Write `rows` by their `home`, an hour or a name; nothing counts until it is committed.
 
@@ -163,6 +192,13 @@ def _write_batches(batches: Iterable[pa.RecordBatch], root: str, kind: str, comm
     for home, rows in groupby(slices, itemgetter(0)):
         file = write_parquet(root, data_folder(kind, home, commit), map(itemgetter(1), rows))
         yield pa.RecordBatch.from_pylist([{HOME: home, **asdict(file)}], _WRITTEN)
+
+
+def _write_partition(batches: Iterable[pa.RecordBatch], root: str, folder: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a task into one file; none if it has no rows."""
+    rows = (batch for batch in batches if batch.num_rows)
+    if first := next(rows, None):
+        yield pa.RecordBatch.from_pylist([asdict(write_parquet(root, folder, chain([first], rows)))], WRITTEN)
 
 
 def _by_home(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

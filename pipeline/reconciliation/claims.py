@@ -17,7 +17,6 @@ from clarion.decisions import NotificationDecision
 from clarion.limiter import SKEW
 from pipeline.columns import NOTIFICATION_KEY
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.snapshot_rows import read_days, write_day
 from pipeline.lake.snapshots import CLAIMS, day_of, prune, snapshot_days
 from pipeline.period import Period
 from pipeline.spark.frames import NUMBERS, broadcast_if_few
@@ -39,7 +38,7 @@ CLAIM_KEY = ("envelope_id", "subscription_id")
 def write_claims(lake: EventLake, period: Period, claims: DataFrame, now: int) -> None:
     """As the snapshot of a day, in the place of an earlier one; those of any other period are not kept."""
     if period == day_of(period.start):
-        write_day(lake, CLAIMS, period, claims.repartitionByRange(*CLAIM_KEY).sortWithinPartitions(*CLAIM_KEY), now)
+        lake.write_day(CLAIMS, period, claims.repartitionByRange(*CLAIM_KEY).sortWithinPartitions(*CLAIM_KEY), now)
         prune(lake.root, CLAIMS, now, monthly=False)
 
 
@@ -50,7 +49,7 @@ def earlier_claims(lake: EventLake, period: Period, now: int, looked_back: int) 
     """
     around = Period(period.start - looked_back, now)
     days = [day for day in snapshot_days(lake.root, CLAIMS) if day != period and around.start < day.end <= around.end]
-    return read_days(lake, CLAIMS, CLAIM, days).where(F.col("until") > period.start)
+    return lake.read_days(CLAIMS, CLAIM, days).where(F.col("until") > period.start)
 
 
 def met(claims: DataFrame, envelopes: DataFrame) -> DataFrame:

@@ -30,7 +30,6 @@ from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.files import folders
 from pipeline.lake.raw import RAW, arrival_hour, is_day
 from pipeline.lake.schemas import SCHEMAS
-from pipeline.lake.snapshot_rows import read_days
 from pipeline.lake.snapshots import CLAIMS, IN_FORCE, day_of, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, arrivals, hour_start
 from pipeline.reconciliation.claims import CLAIM
@@ -193,7 +192,7 @@ def _claimed(lines: Lines, lake: EventLake, days: Sequence[Period], yesterday: P
     )
     if late.isEmpty():
         return late.select(F.lit(None).cast("long").alias(_DAY))
-    claims = ((day, read_days(lake, CLAIMS, CLAIM, [day])) for day in days)
+    claims = ((day, lake.read_days(CLAIMS, CLAIM, [day])) for day in days)
     found = ((day, lake.differences(day)) for day in days)
     known = [
         rows.select("envelope_id", F.lit(day.start).alias(_DAY))

@@ -1,1 +1,1 @@
-"""The Spark session: how it starts, what it says meanwhile, and how it ends."""
+"""The Spark session: how it starts, on one machine with what was prepared for it, what it says meanwhile, and how it ends."""

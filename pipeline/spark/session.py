@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipeline.class_archive import archive_options
+from pipeline.spark.class_archive import archive_options
 
 LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
 FITS_FEW = "spark.clarion.few"
@@ -32,7 +32,7 @@ LOCAL = {
     "spark.driver.memory": "4g",
     # By TCP, each task's first bytes wait 40 ms for an acknowledgement that is sent late.
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.daemon.module": "pipeline.daemon",
+    "spark.python.daemon.module": "pipeline.spark.daemon",
     # To begin a task has its price too: it should verify for a second or more after that, and yet there should be
     # enough tasks for all cores to end together. Opening a local file costs next to nothing.
     "spark.sql.files.maxPartitionBytes": str(16 << 20),

@@ -11,9 +11,9 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.class_archive import ARCHIVE
-from pipeline.compiled_spark import add_compiled
-from pipeline.daemon import work_or_end
+from pipeline.spark.class_archive import ARCHIVE
+from pipeline.spark.compiled_spark import add_compiled
+from pipeline.spark.daemon import work_or_end
 
 
 def not_called(infile: io.BufferedReader, outfile: io.BufferedWriter) -> None:

@@ -21,7 +21,6 @@ from pipeline.lake.commits import data_folder, manifest_path, new_commit, read_m
 from pipeline.lake.dedup import latest_subscriptions
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.parquet import DataFile, write_parquet
-from pipeline.lake.snapshot_rows import write_day
 from pipeline.lake.snapshots import day_of, prune, read_snapshot, snapshot_days, snapshot_name
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, SNAPSHOT_DAYS, Period, hour_path
 from tests.pipeline.conftest import copied
@@ -235,7 +234,7 @@ def test_the_files_of_a_snapshot_are_sorted_by_key(lake: EventLake) -> None:
         *(F.lit(None).cast("binary").alias(name) for name in ("condition", "condition_digest")),
     )  # fmt: skip
     nobody = lake.spark.createDataFrame([], STATES[SUBSCRIPTION])
-    write_day(lake, RULES, day_of(START), last_rules(changes, nobody, 0), START)
+    lake.write_day(RULES, day_of(START), last_rules(changes, nobody, 0), START)
     snapshot = read_snapshot(lake.root, RULES, day_of(START))
     assert snapshot
     assert len(snapshot.files) > 1

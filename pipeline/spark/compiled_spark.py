@@ -2,7 +2,7 @@
 
 To compile them anew takes two thirds of what such a process takes to begin. That of a streaming source has ten seconds.
 
-    python -m pipeline.compiled_spark    # on this machine, put what is compiled beside the sources
+    python -m pipeline.spark.compiled_spark    # on this machine, put what is compiled beside the sources
 """
 
 import shutil

@@ -4,7 +4,7 @@ To find, verify and compile thousands of classes anew takes half of what a sessi
 JVM maps the archive instead, if it is of the same JVM and jars, and otherwise does without:
 https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html
 
-    python -m pipeline.class_archive    # make it: what this session loads is what it has
+    python -m pipeline.spark.class_archive    # make it: what this session loads is what it has
 """
 
 import sys
