@@ -112,7 +112,7 @@ def _of_subscriptions(
     evidence = replace(evidence, others=_of_others(known, seen, evidence))
     receipts = _receipt_answers(seen, evidence, request, LostSoFar())
     answer = _answer(lookup, request, what if owners else None, seen, receipts)
-    return replace(answer, lives=lives_of(changes, rules), quiet=lookup.quiet(request.period))
+    return replace(answer, lives=lives_of(changes, rules), quiet=lookup.coverage.quiet(request.period))
 
 
 def _of_others(known: Known, seen: Sequence[ObservedReceipt], evidence: Evidence) -> list[RuleSpan]:
@@ -194,8 +194,8 @@ def _answer(
         request.text if what else None,
         what,
         request.period,
-        pending=list(lookup.pending(request.arrived)),
-        absent=lookup.absent(_around(seen, request) if what in {"envelope", "receipt"} else request.period),
+        pending=list(lookup.coverage.pending(request.arrived)),
+        absent=lookup.coverage.absent(_around(seen, request) if what in {"envelope", "receipt"} else request.period),
         receipts=shown,
         notes=list(_notes(receipts, shown)),
         doubts=list(_doubts(lookup, request, what, seen, receipts)),
@@ -219,7 +219,7 @@ def _doubts(
 ) -> Iterator[str]:
     """Of an envelope that all have got who wanted it, what was lost long before or after says nothing."""
     times = [at for one in seen for at in (one.observed_at, one.last_at)]
-    before = lookup.doubts_before(request.period.start)
+    before = lookup.coverage.doubts_before(request.period.start)
     if not times:
         return chain(before, lookup.doubts(request.arrived))
     near = _around(seen, request)

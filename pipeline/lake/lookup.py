@@ -26,14 +26,13 @@ from pydantic import ValidationError
 from clarion.events import EnvelopeObserved, Event
 from clarion.networks import NETWORKS, Malformed, network
 from clarion.subscription_events import RulesChanged
-from pipeline.columns import FILE_NAMES, NOTIFICATION_KEY, UNREADABLE
-from pipeline.lake.commits import LakeView, Manifest, read_manifests
-from pipeline.lake.files import CONNECTIONS, filesystem, folders, is_shown
+from pipeline.columns import FILE_NAMES, NOTIFICATION_KEY
+from pipeline.lake.commits import LakeView
+from pipeline.lake.coverage import Coverage
+from pipeline.lake.files import CONNECTIONS, filesystem
 from pipeline.lake.pending import KEPT_BYTES, PendingLines
 from pipeline.lake.plans import runs_since
-from pipeline.lake.raw import RAW, arrived_files
-from pipeline.lake.snapshots import GRACE_MS, last_before, unread_hours
-from pipeline.period import DAY_MS, Period, hour_runs, hour_start
+from pipeline.period import Period
 
 FEW = 8
 """Up to this number of values, lines are searched for their text before they are parsed."""
@@ -53,7 +52,6 @@ class Lookup:
     root: str
     kept_bytes: int = KEPT_BYTES
     unreadable: set[bytes] = field(default_factory=set)
-    _arrived: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
     @property
     def damaged(self) -> list[str]:
@@ -124,63 +122,16 @@ class Lookup:
         found = self._mapped(lambda path: list(self._rows_of_file(path, column, plain)), paths)
         return [row for rows in found for row in rows]
 
-    def pending(self, arrived: Period) -> dict[str, list[str]]:
-        """By hour, the stream's files that no commit has: the hour has none yet, or they came later."""
-        days = [day for day in self._days if arrived.has_day(day)]
-        for day in days:
-            if day not in self._arrived:
-                start = hour_start(f"{day}/00")
-                self._arrived[day] = arrived_files(self.root, Period(start, start + DAY_MS))
-        made_of = {raw.path for hour in self._view.manifests(arrived) for raw in hour.raw}
-        found = (each for day in days for each in self._arrived[day].items() if arrived.has_hour(each[0]))
-        left = {hour: [path for path in paths if path not in made_of and is_shown(path)] for hour, paths in found}
-        return {hour: paths for hour, paths in sorted(left.items()) if paths}
-
-    def absent(self, arrived: Period) -> list[str]:
-        """The hours that have neither a commit nor a file of the stream: a quiet one has at least a commit."""
-        known = self._hours(arrived)
-        return [hour for hour in arrived.hours() if hour not in known]
-
     def doubts(self, arrived: Period, soon: Period | None = None) -> Iterator[str]:
-        """Why what was found may not be all: hours that are lost or half read, and files that can't be read.
-
-        An hour is lost of which there is nothing, though of one before and of one after it there is; and any of `soon`.
-        """
-        around = self._hours(Period(max(0, arrived.start - DAY_MS), arrived.end + DAY_MS))
-        absent = (hour for hour in arrived.hours() if hour not in around)
-        near = set(soon.hours()) if soon else set()
-        lost = [hour for hour in absent if hour in near or (around and min(around) < hour < max(around))]
-        if lost:
-            yield f"{len(lost)} hours are lost: {', '.join(hour_runs(lost))}"
-        for hour in self._view.manifests(arrived):
-            yield from _unread(hour)
-            if hour.arrived < (hour.counted or 0):
-                yield f"{hour.arrived} lines of {hour.hour} have arrived, of {hour.counted} records at least"
+        """Why what was found may not be all: those of the lake's `coverage`, and lines and files that can't be read."""
+        yield from self.coverage.doubts(arrived, soon)
         if self.unreadable:
             yield f"{len(self.unreadable)} lines about it can't be read"
         yield from (f"{path} is damaged: only its beginning could be read, if anything" for path in self.damaged)
 
-    def doubts_before(self, start: int) -> Iterator[str]:
-        """What was in force may be unknown, by lines of long before that nobody could read."""
-        day = last_before(self.root, kind_of(RulesChanged), start - GRACE_MS)
-        unread = unread_hours(self.root, kind_of(RulesChanged), day) if day else {}
-        yield from chain.from_iterable(map(_unread, read_manifests(self.root, sorted(unread))))
-
-    def _hours(self, arrived: Period) -> set[str]:
-        """Those that have a commit, or a file of the stream."""
-        return {hour.hour for hour in self._view.manifests(arrived)} | self.pending(arrived).keys()
-
-    def quiet(self, arrived: Period) -> list[str]:
-        """The hours that are committed, without an observation among their lines."""
-        observed = kind_of(EnvelopeObserved)
-        left = self.pending(arrived)
-        found = (hour for hour in self._view.manifests(arrived) if hour.hour not in left)
-        return [hour.hour for hour in found if not any(each.lines for each in hour.kinds.get(observed, ()))]
-
     @cached_property
-    def _days(self) -> list[str]:
-        """Those of which the stream has files."""
-        return [day.removeprefix("day=") for day in folders(self.root, RAW)]
+    def coverage(self) -> Coverage:
+        return Coverage(self._view)
 
     @cached_property
     def _lines(self) -> PendingLines:
@@ -243,7 +194,7 @@ class Lookup:
             events = (event for line in of_value if (event := self._parsed(model, line)))
             return [found for event in events if (found := pick(event)) is not None]
 
-        paths = [path for some in self.pending(arrived).values() for path in some]
+        paths = [path for some in self.coverage.pending(arrived).values() for path in some]
         return list(chain.from_iterable(self._mapped(picked, paths)))
 
     def _parsed[E: Event](self, model: type[E], line: bytes) -> E | None:
@@ -257,11 +208,6 @@ class Lookup:
 
     def _note_unreadable(self, line: bytes) -> None:
         self.unreadable.add(sha256(line).digest())
-
-
-def _unread(hour: Manifest) -> Iterator[str]:
-    if unreadable := sum(each.lines for each in hour.kinds.get(UNREADABLE, ())):
-        yield f"{unreadable} lines of {hour.hour} can't be read"
 
 
 def kind_of(model: type[Event]) -> str:
