@@ -35,7 +35,7 @@ from local.walletconnect.identity import UnexpectedClaims
 from local.walletconnect.wallet import WalletRefusal
 from local.zulip_bouncer import BouncerRefusalError, BouncerUnavailableError
 
-_FAILURES = (
+FAILURES = (
     *(Unexpected, CallRefused, TimeoutError, Problem, httpx.HTTPError),
     *(BouncerRefusalError, BouncerUnavailableError, CalledProcessError),
     *(WalletRefusal, UnexpectedClaims),
@@ -71,7 +71,7 @@ class DemoStage:
     async def _attempt(self, scene: Scene, system: System, cast: Cast) -> Outcome | None:
         try:
             outcome = await scene.play(system, cast)
-        except _FAILURES as error:
+        except FAILURES as error:
             self._console.print(f"   [red]✗ {str(error) or 'nothing came in time'}[/red]")
             return None
         for push in outcome.pushes:

@@ -14,8 +14,11 @@ from local.emulator import ROOT
 from local.system import System
 
 PIPELINE = ROOT / ".venv-pipeline" / "bin" / "clarion-pipeline"
-QUIET_S, LONGEST_S = 10, 300
-"""The live system is idle once no queue holds a message and the lake has grown no more for so long."""
+QUIET_S, STUCK_S = 10, 300
+"""The live system is idle once no queue holds a message and the lake has grown no more for so long.
+
+It is stuck if a queue does, and neither has changed.
+"""
 POLL_S = 1
 NEVER_EMPTY = ("-dead", "-held", "cleanup", "simplex-commands")
 """The last one keeps what is ordered for a quarter of an hour after a token was replaced."""
@@ -64,7 +67,7 @@ class LakeCopy:
 
     async def update(self, system: System) -> None:
         """Copy what the live system has written, once it is idle."""
-        await _idle(system)
+        await until_idle(system)
         await asyncio.to_thread(self._copy, system)
 
     def _copy(self, system: System) -> None:
@@ -88,15 +91,19 @@ async def healthy(lake: LakeCopy, begun: str, ended: str) -> Counts:
     return {name: count for name, count in found.items() if name != "unjudged"}
 
 
-async def _idle(system: System) -> None:
-    """Raises `TimeoutError` if it does not become so."""
-    known, since, ends = -1, time.monotonic(), time.monotonic() + LONGEST_S
-    while (in_flight := await asyncio.to_thread(_in_flight, system)) or time.monotonic() - since <= QUIET_S:
-        if time.monotonic() > ends:
-            raise TimeoutError(f"{in_flight} in flight, or files that go on coming: {known}")
+async def until_idle(system: System) -> None:
+    """However long it takes, while it goes on. Raises `TimeoutError` if it is stuck."""
+    known, since = None, time.monotonic()
+    while True:
+        in_flight = await asyncio.to_thread(_in_flight, system)
         files = await asyncio.to_thread(system.lake.files)
-        if files != known:
-            known, since = files, time.monotonic()
+        if (in_flight, files) != known:
+            known, since = (in_flight, files), time.monotonic()
+        unchanged = time.monotonic() - since
+        if unchanged > QUIET_S and not in_flight:
+            return
+        if unchanged > STUCK_S:
+            raise TimeoutError(f"for {STUCK_S} s nothing has moved, with these messages in flight: {in_flight}")
         await asyncio.sleep(POLL_S)
 
 
