@@ -42,6 +42,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     wanted = parser.parse_args(arguments)
     if wanted.now > now_ms() + CLOCKS_DIFFER_MS:
         parser.error("--now must not be in the future: hours would be sealed, and files removed, too early")
+    if wanted.job == "erase" and wanted.span:
+        parser.error("erase has neither --from nor --to: it is always all of the lake")
     if wanted.job == "explain" and not (wanted.thing or wanted.client):
         parser.error("explain what? A receipt, a subscription, an envelope, or all of a --client")
     wanted.why = []
@@ -183,6 +185,7 @@ def _explaining(job: Parser) -> None:
 def _erasing(job: Parser) -> None:
     _careful(job)
     job.add_argument("client", metavar="CLIENT", type=client_id, help="its id, 32 or 64 hex digits")
+    job.add_argument("--from", "--to", dest="span", help=argparse.SUPPRESS)
 
 
 def _thing(text: str) -> bytes | UUID:
@@ -249,9 +252,19 @@ def _generating(job: Parser) -> None:
     job.add_argument("--statements", type=int, default=10_000, help="how many; default: %(default)s")
     job.add_argument("--rules", type=int, default=10_000, help="for statements; default: %(default)s")
     job.add_argument("--messages", type=int, default=2_000, help="of XMTP; default: %(default)s")
-    job.add_argument("--earlier", type=int, default=0, help="statements besides that were shown up to a month before")
-    job.add_argument("--delayed", type=int, default=0, help="of 10,000 receipts, so many with outcomes that come late")
-    job.add_argument("--seed", type=int, default=1)
+    job.add_argument(
+        "--earlier",
+        type=int,
+        default=0,
+        help="further statements, first shown up to a month earlier; default: %(default)s",
+    )
+    job.add_argument(
+        "--delayed",
+        type=int,
+        default=0,
+        help="of 10,000 receipts, how many have outcomes that arrive days later; default: %(default)s",
+    )
+    job.add_argument("--seed", type=int, default=1, help="another one makes another day; default: %(default)s")
     job.add_argument("--faults", action="store_true", help="plant some faults of each kind")
     job.add_argument("--compacted", action="store_true", help="write Parquet at once, not the stream's files")
 

@@ -79,6 +79,38 @@ def test_the_help_names_every_job(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(jobs.split(",")) == {*cli.JOBS, *direct.JOBS}
 
 
+@pytest.mark.parametrize("job", [*cli.JOBS, *direct.JOBS])
+def test_the_help_of_a_job_says_what_each_option_does(
+    job: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    with pytest.raises(SystemExit) as ended:
+        main([job, "--help"])
+    assert ended.value.code == 0
+    _, _, options = capsys.readouterr().out.partition("\noptions:\n")
+    lines = re.findall(r"^  (-.*)\n?(?=^  -|\Z)", options, re.MULTILINE)
+    assert len(lines) > 2
+    assert [line for line in lines if not re.search(r"\S {2,}\S", line)] == []
+
+
+def test_the_help_of_generate_says_how_much_there_is_of_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        arguments.parse(["generate", "--help"])
+    wanted = parsed("generate")
+    said = re.findall(r"--(\w+) [A-Z]+\s[^-]*?default:\s+(\d+)", capsys.readouterr().out)
+    assert dict(said) == {
+        name: str(getattr(wanted, name)) for name in ("statements", "rules", "messages", "earlier", "delayed", "seed")
+    }
+
+
+def test_an_erasure_is_of_all_of_the_lake_and_says_so_where_a_time_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--from", "--to"):
+        with pytest.raises(SystemExit) as ended:
+            main(["erase", *LAKE, option, "2026-03-01", *WITHOUT_SPARK["erase"]])
+        assert ended.value.code == 2
+        assert capsys.readouterr().err.endswith("erase has neither --from nor --to: it is always all of the lake\n")
+
+
 @pytest.mark.parametrize("job", cli.SETTINGS)
 def test_the_environment_is_asked_before_spark_starts(
     job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
