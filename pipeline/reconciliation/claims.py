@@ -92,11 +92,14 @@ def claims_on(envelopes: DataFrame, earlier: DataFrame, compared: DataFrame) -> 
     `earlier` are in `CLAIM`, too; `compared` are comparisons, of which those hold them that are not judged.
     """
     ids = envelopes.where(F.col("envelope_id").isNotNull()).groupBy("envelope_id")
-    few = broadcast_if_few(ids.agg(F.any_value("expires_at").alias("expires_at")))
+    # Two receipts may say differently, as an XMTP envelope expires by the clock of the node that showed it.
+    few = broadcast_if_few(ids.agg(F.max("expires_at").alias("expires_at")))
     recent = _claiming(compared.where(~F.col("judged"))).join(few, on="envelope_id", how="inner")
     dated = recent.withColumn("until", lasts_until("expires_at", "at")).select(*CLAIM.names)
     both = dated.unionByName(earlier.join(few, on="envelope_id", how="leftsemi"))
-    return both.join(envelopes.select("receipt"), on="receipt", how="leftanti").dropDuplicates(list(NOTIFICATION_KEY))
+    others = both.join(envelopes.select("receipt"), on="receipt", how="leftanti")
+    longest = F.max_by(F.struct(*CLAIM.names), "until").alias("claim")
+    return others.groupBy(*NOTIFICATION_KEY).agg(longest).select("claim.*")
 
 
 def _claiming(compared: DataFrame) -> DataFrame:

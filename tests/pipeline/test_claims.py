@@ -92,6 +92,21 @@ def test_the_claims_of_other_receipts_are_known_from_snapshots_and_from_decision
     assert sorted(row["receipt"] for row in found.collect()) == ["before", "both", "near"]
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_where_two_receipts_say_differently_when_their_envelope_expires_a_claim_lasts_until_the_later(
+    spark: SparkSession, first: int
+) -> None:
+    """Whichever comes first: an XMTP envelope's time is that of the node which showed it."""
+    sooner, later = NOW // 1000 + 60, NOW // 1000 + 120
+    shown_again = [("again", b"e", sooner), ("more", b"e", later)]
+    envelopes = spark.createDataFrame(sorted(shown_again, reverse=bool(first)), ENVELOPES).coalesce(1)
+    decided = spark.createDataFrame([("near", "s", b"e", "queued", NOW, False)], DECIDED)
+    until = 1000 * live.lasts_until(later, NOW // 1000)
+    for snapshot in ([], [(b"e", "s", "near", "queued", NOW, until - 60_000)]):
+        [claim] = claims_on(envelopes, spark.createDataFrame(snapshot, CLAIM), decided).collect()
+        assert (claim["receipt"], claim["until"]) == ("near", until)
+
+
 def test_a_days_claims_are_those_of_its_own_envelopes_that_were_claimed(spark: SparkSession) -> None:
     envelopes = spark.createDataFrame([("r", b"e", NOW // 1000 + 60)], ENVELOPES)
     decided = [
