@@ -41,6 +41,8 @@ DIFFERENCES = "differences"
 
 _UNREADABLE = StructType([StructField("value", StringType())])
 _DATED = [StructField(name, StringType()) for name in PARTITIONS]
+AS_NAMED = {"__globPaths__": "false"}
+"""Spark's option (`DataSource.GLOB_PATHS_KEY`) to take no path for a pattern: a lake may lie in a folder `[a]` or `{a}`."""
 HOME = "home"
 """The column of the hour or name that a row is written for."""
 _WRITTEN = pa.schema([(HOME, pa.string()), *WRITTEN])
@@ -160,7 +162,7 @@ class EventLake:
             # With the limit the optimizer knows that it is empty, and leaves out what would be joined with it.
             return self.spark.createDataFrame([], schema).limit(0)
         as_written = StructType([StructField(file_name(each.name), each.dataType) for each in schema])
-        reader = self.spark.read.schema(as_written).option("basePath", self.path(folder))
+        reader = self.spark.read.schema(as_written).options(**AS_NAMED, basePath=self.path(folder))
         rows = reader.parquet(*(self.path(each.path) for each in files))
         return rows.select(*as_written.names).toDF(*schema.names)
 
@@ -183,7 +185,7 @@ def paths_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """`path` of each file, which Spark packs into tasks by their sizes and does not open."""
     if not paths:
         return spark.createDataFrame([], "path string")
-    return spark.read.format("binaryFile").load(list(paths)).select("path")
+    return spark.read.format("binaryFile").options(**AS_NAMED).load(list(paths)).select("path")
 
 
 def _write_batches(batches: Iterable[pa.RecordBatch], root: str, kind: str, commit: str) -> Iterator[pa.RecordBatch]:

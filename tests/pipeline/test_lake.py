@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 from pyarrow import fs
+from pyspark.sql import SparkSession
 
 from clarion.channels import Channel
 from clarion.clock import now_ms
@@ -15,8 +16,10 @@ from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChang
 from pipeline.columns import UNREADABLE, EventKind
 from pipeline.compaction.compact import MOST_LONG, compact
 from pipeline.compaction.completeness import incomplete_hours
+from pipeline.explain.request import ExplainRequest, explain
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.files import filesystem
+from pipeline.lake.lookup import Lookup
 from pipeline.lake.raw import RAW
 from pipeline.lake.schemas import SCHEMAS
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
@@ -68,6 +71,18 @@ def arrive(lake: EventLake, lines: Iterable[str], hour: int, name: str = "file")
     folder = Path(lake.path(RAW)) / f"day={date}" / f"hour={of_day}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text("".join(f"{line}\n" for line in lines))
+
+
+@pytest.mark.parametrize("name", ["[a]", "{a,b}", "a*", "a?"])
+def test_a_lake_may_lie_in_a_folder_whose_name_is_a_pattern_elsewhere(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    lake = EventLake(spark, str(tmp_path / name))
+    arrive(lake, lines_of(EVENTS), 0)
+    compact(lake, ARRIVED)
+    assert {kind: lake.read(kind).count() for kind in EventKind} == dict.fromkeys(EventKind, 1)
+    answer = explain(Lookup(lake.root), ExplainRequest(RECEIPT, ARRIVED))
+    assert [one.receipt for one in answer.receipts] == [str(RECEIPT)]
 
 
 def lines_of(events: Iterable[Event]) -> list[str]:
