@@ -1,6 +1,8 @@
 """Which days that were judged a line is about that comes late."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -8,12 +10,14 @@ from pyspark.sql import SparkSession
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision
 from clarion.events import Event
+from pipeline.compaction.compact import compact
+from pipeline.lake.commits import update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import DIFFERENCE
-from pipeline.lake.snapshots import day_of
-from pipeline.period import DAY_MS, HOUR_MS
+from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_name
+from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.reconciliation.claims import CLAIM, write_claims
-from pipeline.reconciliation.due_days import changed_days
+from pipeline.reconciliation.due_days import changed_days, first_uncompacted
 from tests.pipeline.small_lake import PHONE, SmallLake, Way
 from tests.pipeline.test_daily import judged
 
@@ -57,3 +61,19 @@ def test_other_days_are_judged_again_whose_claims_or_differences_are_of_an_envel
     SmallLake(lake.root).commit(way.notification(), at=ARRIVED)
     lake.view.refresh()
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[:3]
+
+
+def test_a_day_is_judged_again_once_its_damaged_file_is_put_right_and_its_hour_compacted(lake: EventLake) -> None:
+    """By an operator: the daily run looks no further back for files than the last snapshot."""
+    path = Path(lake.path(SmallLake(lake.root).stream(Way(START + HOUR_MS).observed())))
+    hour, whole = Period(START + HOUR_MS, START + 2 * HOUR_MS), path.read_bytes()
+    path.write_bytes(whole[:-9])
+    assert len(compact(lake, hour, JUDGED_AT).damaged) == 1
+    for kind in IN_FORCE:
+        update(lake.root, snapshot_name(kind, DAYS[2]), lambda known: replace(known, sealed_at=JUDGED_AT))
+    path.write_bytes(whole)
+    lake.view.refresh()
+    assert first_uncompacted(lake, YESTERDAY.start) == YESTERDAY.start
+    assert changed_days(lake, YESTERDAY, NOW) == []
+    assert compact(lake, hour, NOW).lines == {"observed": 1}
+    assert changed_days(lake, YESTERDAY, NOW) == [DAYS[0]]
