@@ -27,7 +27,7 @@ class JobStopped(Exception):  # noqa: N818 - it says what has happened
 _EXPECTED = (*LAKE_ERRORS, CommitConflict, JobStopped)
 _OF_SPARK = re.compile(
     r"\[(?:FAILED_READ_FILE|PATH_NOT_FOUND)[^\]]*\] (.+?)(?: SQLSTATE.*)?$"
-    r"|^(?:OSError|FileNotFoundError|PermissionError|pyarrow\.lib\.ArrowInvalid): (.+)$"
+    r"|^(?:OSError|(?:FileNotFound|FileExists|NotADirectory|IsADirectory|Permission)Error|pyarrow\.lib\.ArrowInvalid): (.+)$"
     r"|^: (?:java\.io|org\.apache\.hadoop\.fs)\.[\w.]+: (.+)$"
     r"|(No space left on device)",
     re.MULTILINE,
