@@ -41,7 +41,7 @@ class Evidence:
 
     `claims` are those that snapshots have on them, `histories` the decisions about their clients shortly before and
     after, `replayed` what was sent again: receipt and subscription. `latest` is when something was last decided for
-    anybody on a receipt: a page of a crowd, a remainder or a replay is decided by the rules of then.
+    anybody on a receipt within an hour of its observation, 0 if nothing was: see `compare.latest_decisions`.
     `others` are rules of whom the answer is not about: by them an envelope may have been matched.
     """
 

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class RuleSpan(NamedTuple):
-    """A rule of a subscription, in force from `since` up to but without `until`; instants are UNIX milliseconds."""
+    """A rule of a subscription, in force from `since` up to but without `until`; instants are UNIX milliseconds.
+
+    `subscription` is what that was at the beginning.
+    """
 
     subscription: SubscriptionChanged
     rule: RuleRef
@@ -48,12 +51,25 @@ def rule_spans(rules: Iterable[RulesChanged], subscriptions: Iterable[Subscripti
         for change, until in zip(in_order, _next_times(in_order), strict=True):
             if change.status in statuses_in_force(change.network):
                 counting.setdefault((change.subscription_id, change.generation), []).append((change, until))
-    spans = (
+    spans = [
         RuleSpan(subscription, rule, max(change.at, subscription.at), min(until, ended))
         for change, rule, until in _added(rules)
         for subscription, ended in counting.get((change.subscription_id, change.generation), ())
-    )
-    return [span for span in spans if span.since < span.until]
+    ]
+    return _without_seams(span for span in spans if span.since < span.until)
+
+
+def _without_seams(spans: Iterable[RuleSpan]) -> list[RuleSpan]:
+    """As `pipeline.in_force.rules.without_seams`."""
+    of_rules: dict[object, list[RuleSpan]] = {}
+    for span in sorted(spans, key=lambda span: (span.since, span.until)):
+        of = span.subscription
+        joined = of_rules.setdefault((of.subscription_id, of.client_id, of.channel, span.rule), [])
+        if joined and span.since <= joined[-1].until:
+            joined[-1] = joined[-1]._replace(until=max(joined[-1].until, span.until))
+        else:
+            joined.append(span)
+    return [span for joined in of_rules.values() for span in joined]
 
 
 def limits_at(loaded: Iterable[LimitsLoaded], name: str, at: int, grace: int) -> list[LimitSpan]:

@@ -1,14 +1,14 @@
 """Answer a request: gather what the lake has, judge it, and put the answer together."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from uuid import UUID
 
 from clarion.decisions import NotificationDecision, Purpose
 from clarion.events import NotificationDecided
-from clarion.limiter import SKEW
+from clarion.limiter import LATENESS, SKEW
 from clarion.subscription_events import SubscriptionChanged
 from pipeline.explain.cases import Notified, ObservedReceipt
 from pipeline.explain.evidence import Evidence, LostSoFar
@@ -280,8 +280,16 @@ def gather(
         histories=known.lookup.find(NotificationDecided, "client_id", clients, near),
         limits=limits,
         replayed=known.lookup.replayed({one.receipt for one in seen}, min(times) - HOUR_MS),
-        latest={one.receipt: one.at for one in sorted(decided, key=lambda one: one.at)},
+        latest=_latest(decided),
     )
+
+
+def _latest(decided: Iterable[NotificationDecided]) -> dict[UUID, int]:
+    latest: dict[UUID, int] = {}
+    for one in decided:
+        soon = (one.judged_at or one.at) > one.at - LATENESS
+        latest[one.receipt] = max(latest.get(one.receipt, 0), one.at if soon else 0)
+    return latest
 
 
 def _notes(receipts: Sequence[ReceiptAnswer], shown: Sequence[ReceiptAnswer]) -> Iterator[str]:

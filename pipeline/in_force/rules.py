@@ -9,6 +9,7 @@ from pipeline.lake.dedup import change_order
 from pipeline.period import FOREVER
 
 CONDITION = ("condition", "condition_digest")
+_RULE = ("subscription_id", "client_id", "channel", "key", *CONDITION)
 
 
 def in_force(rules: DataFrame, subscriptions: DataFrame) -> DataFrame:
@@ -19,15 +20,25 @@ def in_force(rules: DataFrame, subscriptions: DataFrame) -> DataFrame:
     """
     both = rule_spans(rules).join(subscription_spans(subscriptions), on=["subscription_id", "generation"], how="inner")
     spans = both.select(
-        "subscription_id",
-        "client_id",
-        "channel",
-        "key",
-        *CONDITION,
+        *_RULE,
         F.greatest("rule_since", "subscription_since").alias("since"),
         F.least("rule_until", "subscription_until").alias("until"),
     )
     return spans.where(F.col("since") < F.col("until"))
+
+
+def without_seams(spans: DataFrame) -> DataFrame:
+    """What is `in_force`, those of one rule that follow without a gap as one.
+
+    An event of a subscription that changes nothing of its rules, such as a new token, ends none; nor does another
+    generation with the same.
+    """
+    of_rule = Window.partitionBy(*_RULE).orderBy("since", "until")
+    before = F.max("until").over(of_rule.rowsBetween(Window.unboundedPreceding, -1))
+    begins = F.coalesce(before < F.col("since"), F.lit(True)).cast("int")
+    runs = spans.withColumn("begins", begins).withColumn("run", F.sum("begins").over(of_rule))
+    joined = runs.groupBy(*_RULE, "run").agg(F.min("since").alias("since"), F.max("until").alias("until"))
+    return joined.drop("run")
 
 
 def rule_changes(changes: DataFrame) -> DataFrame:

@@ -127,22 +127,24 @@ def only_verified(fates: DataFrame) -> DataFrame:
 
 
 def latest_decisions(notified: DataFrame, shares: DataFrame | None) -> DataFrame:
-    """`receipt, latest_at`: when something was last decided for anybody, of the envelopes that have one of the shares.
+    """`receipt, latest_at, soon_at`: when something was last decided for anybody, and so within an hour of its observation.
 
-    A page of a crowd, a remainder or a replay is decided by the rules of then, and no line of `envelope` is about it.
+    Of the envelopes that have one of the shares. A page of a crowd, a remainder or a replay is decided by the rules of
+    then, and no line of `envelope` is about it. What comes later than that hour is no page of a crowd.
     """
     if shares is not None:
         some = shares.select(F.col("envelope").alias("of_share")).distinct()
         notified = notified.join(
             broadcast_if_few(some, NUMBERS), on=F.xxhash64("envelope_id") == F.col("of_share"), how="leftsemi"
         )
-    return notified.groupBy("receipt").agg(F.max("at").alias("latest_at"))
+    soon = F.when(F.coalesce("judged_at", "at") > F.col("at") - LATENESS, F.col("at"))
+    return notified.groupBy("receipt").agg(F.max("at").alias("latest_at"), F.max(soon).alias("soon_at"))
 
 
 def with_latest(envelopes: DataFrame, latest: DataFrame) -> DataFrame:
-    """The envelopes with `latest_at`, which is `last_at` at least."""
+    """The envelopes with `latest_at` and `soon_at`, which are `last_at` at least."""
     both = envelopes.join(latest, on="receipt", how="left")
-    return both.withColumn("latest_at", F.greatest("last_at", "latest_at"))
+    return both.withColumns({name: F.greatest("last_at", name) for name in ("latest_at", "soon_at")})
 
 
 def own_decisions(notified: DataFrame, envelopes: DataFrame, grace_ms: int) -> DataFrame:
@@ -155,10 +157,13 @@ def own_decisions(notified: DataFrame, envelopes: DataFrame, grace_ms: int) -> D
 
 
 def by_own_decision(matched: DataFrame, own: DataFrame, grace_ms: int) -> DataFrame:
-    """What was `asked` until the latest decision on its receipt; but of what was decided itself, until it was."""
+    """What was `asked` until it was decided itself; if it never was, until the latest decision that came soon.
+
+    So what is decided for one alone long after, as by a replay, leaves what others have lost as it was.
+    """
     both = matched.join(own, on=list(NOTIFICATION_KEY), how="left")
     decided_at = F.greatest("about.last_at", "decided_at")
-    until = F.when(F.col("decided_at").isNull(), F.col("last_at")).otherwise(decided_at)
+    until = F.when(F.col("decided_at").isNull(), F.col("about.soon_at")).otherwise(decided_at)
     then = both.withColumn("last_at", until).where(in_force_at(grace_ms))
     return then.withColumn("certain", in_force_throughout(grace_ms)).select(*matched.columns)
 
@@ -209,7 +214,7 @@ def comparisons(wanted: DataFrame, decided: DataFrame, pushes: DataFrame, terms:
 
 def _about() -> Column:
     """What comparisons need to know of an envelope."""
-    return F.struct("observed_at", "flaw", "expires_at", "decision", "first_at", "last_at")
+    return F.struct("observed_at", "flaw", "expires_at", "decision", "first_at", "last_at", "soon_at")
 
 
 def _nested(rows: DataFrame, name: str) -> DataFrame:

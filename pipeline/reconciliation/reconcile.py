@@ -22,7 +22,7 @@ from clarion.limiter import SKEW
 from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.findings import Difference
 from pipeline.in_force.limits import LimitHistory
-from pipeline.in_force.rules import in_force
+from pipeline.in_force.rules import in_force, without_seams
 from pipeline.in_force.states import known, known_files, limit_history
 from pipeline.lake.commits import LAKE_ERRORS, LakeView
 from pipeline.lake.dedup import decided_once
@@ -142,7 +142,7 @@ def rules_then(lake: EventLake, facts: DataFrame, since: int, now: int) -> DataF
     owners = rules.select("subscription_id").distinct()
     subscriptions = known(lake, EventKind.SUBSCRIPTION, since, now)
     theirs = subscriptions.join(broadcast_if_few(owners), on="subscription_id", how="leftsemi")
-    return checkpoint(in_force(rules, theirs))
+    return checkpoint(without_seams(in_force(rules, theirs)))
 
 
 def _bears_on(start: int, limits: LimitHistory) -> Column:

@@ -1,6 +1,7 @@
 """What is decided long after the first look, as a crowd's page or a remainder, by the rules of then."""
 
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -65,6 +66,26 @@ def test_a_page_that_lost_somebody_whose_rule_was_in_force_throughout_is_found(
         (PHONE, "missing"),
         (TABLET, "wrongly_dropped"),
     ]
+
+
+@pytest.mark.parametrize("size", [FEW_BYTES, FEW_BYTES + 1])
+@pytest.mark.parametrize("change", [{"revision": 2}, {"revision": 2, "status": "removed"}])
+def test_what_is_decided_hours_later_for_one_hides_nobody_elses_loss(
+    spark: SparkSession, tmp_path: Path, change: dict[str, Any], size: int
+) -> None:
+    """PHONE's is sent again after three hours. TABLET has a new token by then, or has gone."""
+    lake, small, way = EventLake(spark, str(tmp_path)), SmallLake(tmp_path), Way(START + HOUR_MS)
+    for who in (PHONE, TABLET):
+        small.stream(subscribed(who, CLIENTS[who], at=BEFORE), ruled(way.key, who, at=BEFORE))
+    small.stream(way.observed(), way.envelope())
+    small.stream(subscribed(TABLET, CLIENTS[TABLET], at=way.began + HOUR_MS, **change))
+    way.at = way.began + 3 * HOUR_MS
+    small.stream(way.notification(), way.push(latency_ms=3 * HOUR_MS))
+    compact(lake, Period(BEFORE, NOW), NOW)
+    with fitted(spark, size):
+        found = reconcile(lake, DAY, NOW, DEFAULT).differences.collect()
+    assert (str(TABLET), "missing") in {(row["subscription_id"], row["difference"]) for row in found}
+    assert explained(lake, way.envelope_id)[TABLET] == "missing"
 
 
 def explained(lake: EventLake, asked: bytes | UUID) -> dict[UUID, str]:

@@ -53,7 +53,7 @@ def test_it_ends_with_its_subscription_and_begins_with_it_again(status: str) -> 
 def test_where_newest_items_are_kept_a_rule_is_in_force_while_its_subscription_is_pending_again() -> None:
     life = [became(10, 1), became(30, 2, status="pending"), became(50, 3), became(70, 4, status="invalid")]
     of_simplex = [one.model_copy(update={"network": SIMPLEX}) for one in life]
-    assert spans(*of_simplex, changed(10, 1)) == [(KEY, None, 10, 30), (KEY, None, 30, 50), (KEY, None, 50, 70)]
+    assert spans(*of_simplex, changed(10, 1)) == [(KEY, None, 10, 70)]
 
 
 def test_a_rule_that_is_removed_ends_and_one_that_is_added_again_has_its_new_condition() -> None:
@@ -64,6 +64,13 @@ def test_a_rule_that_is_removed_ends_and_one_that_is_added_again_has_its_new_con
 def test_a_condition_that_changes_ends_what_was_before() -> None:
     rules = [changed(10, 1), changed(20, 2, Rule(KEY, b"voip"))]
     assert spans(became(1, 1), *rules) == [(KEY, None, 10, 20), (KEY, b"voip", 20, FOREVER)]
+
+
+def test_events_that_change_nothing_of_a_rule_end_nothing() -> None:
+    """A new token, and the same rule in another generation beside a new one."""
+    rules = [changed(10, 1), changed(29, 3, Rule(KEY), Rule(OTHER_KEY), generation=2)]
+    life = [became(1, 1), became(20, 2), became(30, 3, generation=2), became(40, 4, generation=2)]
+    assert spans(*life, *rules) == [(KEY, None, 10, FOREVER), (OTHER_KEY, None, 30, FOREVER)]
 
 
 def test_a_generation_that_is_replaced_takes_its_rules_along() -> None:

@@ -59,5 +59,8 @@ def test_kinds_are_read_no_more_often(shape: Counter[str]) -> None:
 
 
 def test_rows_are_moved_no_more_often(shape: Counter[str]) -> None:
-    """Most of them are those few that are compared. Four are of the latest decision on each receipt, and of one's own."""
-    assert shape["ShuffleExchangeExec"] <= 52
+    """Most of them are those few that are compared. Four are of the latest decision on each receipt, and of one's own.
+
+    One is of rules that were in force without a gap.
+    """
+    assert shape["ShuffleExchangeExec"] <= 53

@@ -16,7 +16,7 @@ from clarion.networks.statements.codec import Statement
 from clarion.networks.statements.rules import CALL, key_of
 from clarion.networks.statements.signature import sign
 from pipeline.columns import EventKind
-from pipeline.in_force.rules import in_force, rule_changes
+from pipeline.in_force.rules import in_force, rule_changes, without_seams
 from pipeline.lake.dedup import latest_subscriptions
 from pipeline.lake.schemas import SCHEMAS
 from pipeline.period import FOREVER
@@ -84,6 +84,19 @@ def test_a_replaced_rule_set_ends_with_its_generation(spark: SparkSession) -> No
     rules: Rules = [(10, "added", "s", 1, 1, [FIRST]), (19, "added", "s", 2, 2, [OTHER])]
     changes: Subscriptions = [(0, "s", "active", 1, 0), (20, "s", "active", 2, 2)]
     assert spans(spark, rules, changes) == [(FIRST, 10, 20), (OTHER, 20, FOREVER)]
+
+
+def test_events_that_change_nothing_of_a_rule_end_nothing(spark: SparkSession) -> None:
+    """A new token, and the same rule in another generation beside a new one; then it was out of force for a while."""
+    rules: Rules = [(10, "added", "s", 1, 1, [FIRST]), (29, "added", "s", 2, 3, [FIRST, OTHER])]
+    changes: Subscriptions = [
+        (0, "s", "active", 1, 1), (20, "s", "active", 1, 2), (30, "s", "active", 2, 3),
+        (50, "s", "invalid", 2, 4), (60, "s", "active", 2, 5), (70, "s", "active", 2, 6),
+    ]  # fmt: skip
+    found = without_seams(in_force(rule_changes(changed(spark, rules)), states(spark, changes)))
+    assert sorted((bytes(row["key"]), row["since"], row["until"]) for row in found.collect()) == [
+        (FIRST, 10, 50), (FIRST, 60, FOREVER), (OTHER, 30, 50), (OTHER, 60, FOREVER),
+    ]  # fmt: skip
 
 
 def test_rules_rest_while_the_subscription_is_invalid_and_end_with_it(spark: SparkSession) -> None:
