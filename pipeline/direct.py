@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
+from pipeline.erase.lease import AnotherErasure
 from pipeline.erase.run import erase
 from pipeline.explain.request import ExplainRequest, NotOfClientError, explain
 from pipeline.lake.commits import LAKE_ERRORS
@@ -27,6 +28,9 @@ def run(wanted: argparse.Namespace) -> int:
         return JOBS[wanted.job](wanted)
     except BrokenPipeError:
         raise
+    except AnotherErasure as error:
+        log(str(error))
+        return Exit.NO_ANSWER
     except LAKE_ERRORS as error:
         log(f"the lake can't be read or written: {' '.join(str(error).split())}")
         return Exit.NO_ANSWER

@@ -14,6 +14,7 @@ from pyarrow import compute as pc
 from pyarrow import fs
 from pyarrow import parquet as pq
 
+from pipeline.erase.lease import ErasureLease
 from pipeline.erase.traces import CLIENT, SUBSCRIPTION, Traces, count_lines, uuids
 from pipeline.lake.commits import (
     CommitConflict,
@@ -38,14 +39,21 @@ class Rewriter:
 
     root: str
     traces: Traces
-    dry_run: bool
+    lease: ErasureLease | None
+    """None in a dry run."""
     left: dict[str, str] = field(default_factory=dict)
     """What could not be read or written, by path, and why: it may still have something of the client."""
     cleaned: Counter[str] = field(default_factory=Counter)
     """How many lines were removed, by the raw file."""
 
+    @property
+    def dry_run(self) -> bool:
+        return self.lease is None
+
     def attempt[T, U](self, path: str, otherwise: T, function: Callable[..., U], *given: object) -> T | U:
         """What a function returns that works on the file `path`; `otherwise` where it can't, which is then `left`."""
+        if self.lease:
+            self.lease.renew()
         try:
             return function(*given)
         except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as error:
@@ -178,8 +186,9 @@ class Rewriter:
 
     def overwrite(self, path: str, content: bytes) -> None:
         """A reader meets the old file or the new one. Beside a local file may lie Hadoop's checksum of the old one."""
-        if self.dry_run:
+        if self.lease is None:
             return
+        self.lease.renew()
         target = joined(self.root, path)
         files, place = filesystem(target)
         if isinstance(files, fs.LocalFileSystem):

@@ -5,6 +5,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,13 +13,13 @@ from uuid import UUID
 
 from clarion.storage import DELIVERIES_PREFIX
 from pipeline.columns import LINKS
+from pipeline.erase.lease import JOURNALS, ErasureLease
 from pipeline.erase.rewrite import Rewriter, is_content
 from pipeline.erase.traces import Traces
 from pipeline.lake.commits import MANIFESTS, Manifest, name_of, read_manifests
 from pipeline.lake.files import CONNECTIONS, is_shown, joined, listed, read_text, write_text
 from pipeline.lake.raw import RAW, arrival_hour, is_arrived
 
-JOURNALS = "erasures"
 DELIVERIES, ERRORS = DELIVERIES_PREFIX.rstrip("/"), "errors"
 NAMELESS = {MANIFESTS, JOURNALS, LINKS}
 """Folders in which nobody is named, or that are gone through otherwise."""
@@ -67,19 +68,24 @@ def erase(root: str, client: bytes, *, dry_run: bool, report: Report) -> Erased:
     """Whatever the lake has of a client at this time; what arrives later, another run removes.
 
     The stream's files are listed before the manifests are read: so one that is compacted meanwhile counts as not
-    compacted, or is met in what it became.
+    compacted, or is met in what it became. Raises `AnotherErasure`, unless it is a dry run.
     """
+    with nullcontext() if dry_run else ErasureLease(root) as lease:
+        return _erase(root, client, lease, report)
+
+
+def _erase(root: str, client: bytes, lease: ErasureLease | None, report: Report) -> Erased:
     paths = [path for path in listed(root, "") if is_content(path)]
     begun = {path: journal for path, journal in _journals(root, paths) if journal.client == client}
     traces = Traces(client).with_subscriptions(each for journal in begun.values() for each in journal.subscriptions)
-    rewriter = Rewriter(root, traces, dry_run)
+    rewriter = Rewriter(root, traces, lease)
     commits = _commits(root)
     pending = _pending(paths, commits)
     more = _subscriptions(rewriter, {*paths, *_named(commits)}, pending)
     rewriter = replace(rewriter, traces=traces.with_subscriptions(more))
     names = frozenset(_holding(rewriter, commits, pending)).union(*(journal.names for journal in begun.values()))
     journal = f"{JOURNALS}/{secrets.token_hex(8)}.json"
-    if names and not dry_run:
+    if names and lease:
         write_text(joined(root, journal), ErasureJournal(client, rewriter.traces.subscriptions, names).to_json())
     removed: Counter[str] = Counter()
     for done, name in enumerate(sorted(names), 1):
@@ -94,7 +100,7 @@ def erase(root: str, client: bytes, *, dry_run: bool, report: Report) -> Erased:
 def _journals(root: str, paths: Iterable[str]) -> Iterator[tuple[str, ErasureJournal]]:
     """Of erasures that have not come to their end."""
     for path in paths:
-        if path.startswith(f"{JOURNALS}/") and (text := read_text(joined(root, path))):
+        if path.startswith(f"{JOURNALS}/") and path.endswith(".json") and (text := read_text(joined(root, path))):
             yield path, ErasureJournal.from_json(text)
 
 

@@ -34,7 +34,7 @@ class RunProgress:
 
 
 class RunLease:
-    """One holder at a time sends a run. Each step is a conditional write:
+    """One holder at a time sends a run, or erases a client. Each step is a conditional write:
 
         free, or expired ──take──▶ held ──advance──▶ held, so much further ──finish──▶ done
                                     └──release──▶ free
@@ -42,8 +42,10 @@ class RunLease:
     `pause_ms` is how long the holder may wait from one batch to the next.
     """
 
-    def __init__(self, root: str, run: str, *, pause_ms: int = 0, clock: Callable[[], int] = now_ms) -> None:
-        self._path = joined(root, f"{CHECKPOINTS}/{run}")
+    def __init__(
+        self, root: str, run: str, *, folder: str = CHECKPOINTS, pause_ms: int = 0, clock: Callable[[], int] = now_ms
+    ) -> None:
+        self._path = joined(root, f"{folder}/{run}")
         self._holder = secrets.token_hex(8)
         self._life_ms = LEASE_MS + pause_ms
         self._clock = clock

@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.__main__ import main
+from pipeline.erase.lease import AnotherErasure, ErasureLease
 from pipeline.erase.run import Erased, ErasureJournal, erase
 from pipeline.erase.traces import Traces
 from pipeline.lake.commits import LakeView, manifest_path, read_manifest
 from pipeline.lake.files import listed
+from pipeline.lake.plans import LEASE_MS
 from pipeline.lake.raw import read_file
 from pipeline.period import DAY_MS, EVER, HOUR_MS, Period, hour_path, hour_start
 from pipeline.report.report_files import page_path, read_tables, report_name, write_page, write_tables
@@ -55,6 +57,39 @@ def test_a_client_that_appears_nowhere_leaves_every_file_as_it_is(lake: SmallLak
     before = contents(lake)
     assert run(lake, NOBODY, dry_run=dry_run) == Erased({}, 0)
     assert contents(lake) == before
+
+
+def test_of_two_erasures_at_once_the_second_is_refused_and_brings_nobody_back(
+    lake: SmallLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = list[int]()
+
+    def meanwhile(_: str) -> None:
+        ended.append(main(["erase", OTHER.hex(), "--lake", lake.root]))
+
+    assert erase(lake.root, CLIENT, dry_run=False, report=meanwhile).removed["events"] > 0
+    assert set(ended) == {4}
+    assert "another erasure is at work" in capsys.readouterr().err
+    assert run(lake, OTHER).removed["events"] > 0
+    ids = [text for who in (CLIENT, OTHER) for text in (who, who.hex().encode())]
+    assert [path for path, content in lake.texts() if any(each in content for each in ids)] == []
+    assert not listed(lake.root, "erasures")
+
+
+def test_an_erasure_that_was_killed_keeps_others_out_until_its_lease_has_ended(lake: SmallLake) -> None:
+    at = START
+    killed = ErasureLease(lake.root, lambda: at)
+    killed.__enter__()
+    with pytest.raises(AnotherErasure), ErasureLease(lake.root, lambda: at + LEASE_MS - 1):
+        pass
+    with ErasureLease(lake.root, lambda: at + LEASE_MS):
+        at += LEASE_MS
+        # It was held up only, and would write now.
+        with pytest.raises(AnotherErasure, match="run it again"):
+            killed.renew()
+        killed.__exit__(None, None, None)
+        assert listed(lake.root, "erasures")
+    assert not listed(lake.root, "erasures")
 
 
 def write(lake: SmallLake, path: str, content: bytes) -> None:
@@ -98,7 +133,7 @@ def test_what_no_networks_id_can_be_is_refused_and_nothing_read(uncommitted: Sma
 
 def test_in_an_empty_lake_there_is_nothing_to_remove(tmp_path: Path) -> None:
     assert run(SmallLake(tmp_path)) == Erased({}, 0)
-    assert list(tmp_path.iterdir()) == []
+    assert not listed(str(tmp_path), "")
 
 
 def test_a_client_is_removed_from_both_sides_of_midnight_and_of_a_month(tmp_path: Path) -> None:
