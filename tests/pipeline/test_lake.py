@@ -79,7 +79,7 @@ def test_a_lake_may_lie_in_a_folder_whose_name_is_a_pattern_elsewhere(
 ) -> None:
     lake = EventLake(spark, str(tmp_path / name))
     arrive(lake, lines_of(EVENTS), 0)
-    compact(lake, ARRIVED)
+    compact(lake, ARRIVED, now_ms())
     assert {kind: lake.read(kind).count() for kind in EventKind} == dict.fromkeys(EventKind, 1)
     answer = explain(Lookup(lake.root), ExplainRequest(RECEIPT, ARRIVED))
     assert [one.receipt for one in answer.receipts] == [str(RECEIPT)]

@@ -11,7 +11,7 @@ from pipeline import arguments
 from pipeline.__main__ import main
 from pipeline.cli import JOBS
 from pipeline.compaction.compact import compact
-from pipeline.compaction.completeness import declare_complete
+from pipeline.generator.writing import declare_complete
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
 from pipeline.spark.ending import reason
