@@ -9,10 +9,12 @@ A batch that was not finished is done again with the same `until`, by the same f
 emitted already is known then, so each loss is emitted once, however often the stream is restarted: see decision 16.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -54,6 +56,14 @@ CLAIMS_BACK_MS = 2 * DAY_MS
 STARTS = 5
 UNSTARTED = "Python worker failed to connect back"
 """Spark gives the process of a Python source ten seconds to begin, which on a busy machine may be too few."""
+OF_BATCH = "FOREACH_BATCH_USER_FUNCTION_ERROR"
+"""What `Watch.judge` has raised. Whatever else a query ends with, it has met as it read or wrote its checkpoint."""
+_WHY = (
+    re.compile(r"^[\w.]*Error: (.+)$", re.MULTILINE),
+    re.compile(r"^: [\w.$]+: (.+)$", re.MULTILINE),
+    re.compile(r"terminated with exception: (.+?)(?: SQLSTATE.*)?$", re.MULTILINE),
+)
+"""In the trace of our source, in Java's, or in a query's own words."""
 LOSS = StructType([*DIFFERENCE.fields, StructField("found_at", LongType())])
 """A difference that `replay` can repair, and the `until` of the batch that found it."""
 
@@ -90,7 +100,7 @@ class _ClockReader(SimpleDataSourceStreamReader):
         now = int(self._until or now_ms())
         if start["until"] > now + AHEAD_MS:
             came = instant_text(start["until"])
-            raise ValueError(f"{CHECKPOINT} has come to {came}, which is ahead of the time: remove it from the lake")
+            raise ValueError(f"it has come to {came}, which is ahead of the time")
         end = {"until": max(start["until"], now)}
         return self.readBetweenOffsets(start, end), end
 
@@ -159,19 +169,31 @@ class Watch:
 
 
 def _run(start: Callable[[], StreamingQuery], wait: Callable[[StreamingQuery], object]) -> None:
-    """Start a query anew where its source has not begun in time. Raises `JobStopped` if it never does."""
+    """Start a query anew where its source has not begun in time.
+
+    Raises `JobStopped` if it never does, and where the checkpoint lets it go no further.
+    """
     for _ in range(STARTS):
-        query = start()
         try:
-            wait(query)
-        except StreamingQueryException as failed:
-            if UNSTARTED not in str(failed):
+            query = start()
+            try:
+                wait(query)
+            finally:
+                query.stop()
+        except (StreamingQueryException, Py4JJavaError) as failed:
+            if OF_BATCH in str(failed):
                 raise
+            if UNSTARTED not in str(failed):
+                raise JobStopped(_of_checkpoint(str(failed))) from failed
         else:
             return
-        finally:
-            query.stop()
     raise JobStopped(f"in {STARTS} attempts Spark's source did not begin within ten seconds: the machine is too busy")
+
+
+def _of_checkpoint(trace: str) -> str:
+    found = filter(None, (each.search(trace) for each in _WHY))
+    why = next((each[1] for each in found), trace.partition("\n")[0])
+    return f"{CHECKPOINT} can't be read or written: {why}; unless that passes, remove it from the lake"
 
 
 def is_after_pause(span: Period) -> bool:
