@@ -139,10 +139,19 @@ def _commit(root: str, known: Manifest | None, added: Manifest, now: int) -> Non
 
 def _sealed_at(known: Manifest, new: Manifest, now: int) -> int | None:
     """Anew with each late file, and with a count that shows what was found complete to be a part."""
-    if not is_over(known.hour, now):
-        return None
     recounted = new.counted != known.counted and new.arrived < (new.counted or 0)
-    return now if new.raw != known.raw or recounted or known.sealed_at is None else known.sealed_at
+    is_as_before = known.sealed_at is not None and new.raw == known.raw and not recounted
+    return known.sealed_at if is_as_before else sealed_anew(known, now)
+
+
+def sealed_anew(known: Manifest, now: int) -> int | None:
+    """When an hour that has changed is sealed, if it is over: later than before, or who judged by it would see no change.
+
+    `now` may be earlier than it was, as of a batch of `watch` that is done again.
+    """
+    if known.sealed_at is not None:
+        return max(now, known.sealed_at + 1)
+    return now if is_over(known.hour, now) else None
 
 
 def rows_of(lines: DataFrame, kind: str) -> DataFrame:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pyspark.storagelevel import StorageLevel
 
 from pipeline.columns import UNREADABLE
-from pipeline.compaction.compact import rows_of, with_kind
-from pipeline.compaction.completeness import is_over
+from pipeline.compaction.compact import rows_of, sealed_anew, with_kind
 from pipeline.lake.commits import Kinds, Manifest, commit_or_discard, discard, merged, new_commit, write_links
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.parquet import DataFile
@@ -45,8 +44,7 @@ def _read_again(lake: EventLake, hour: str, files: Sequence[DataFile]) -> Kinds:
 def _commit(root: str, hour: Manifest, read: Kinds, now: int) -> None:
     """Lines that are dropped count as erased, or the hour would seem emptier than its counter says."""
     others = {kind: files for kind, files in hour.kinds.items() if kind != UNREADABLE}
-    sealed_at = now if is_over(hour.hour, now) else None
-    new = replace(hour, commit=new_commit(), sealed_at=sealed_at, kinds=merged(others, read))
+    new = replace(hour, commit=new_commit(), sealed_at=sealed_anew(hour, now), kinds=merged(others, read))
     if not read:
         new = replace(new, erased=hour.arrived - new.lines)
     if new.arrived != hour.arrived:

@@ -117,24 +117,30 @@ def test_an_hour_of_which_a_data_file_is_gone_is_named_before_it_is_read(
     assert f"incomplete: {LOST}: 1 data files are gone" in capsys.readouterr().err
 
 
+def replayed(lake: EventLake, *, dry: bool) -> int:
+    """The command line takes a time of the past only with --dry-run."""
+    wanted = arguments.parse(["replay", "--dry-run", "--lake", lake.root, *ASKED, *NOW])
+    wanted.dry_run = dry
+    return JOBS["replay"](lake, wanted)
+
+
 def test_a_replay_sends_nothing_of_what_may_only_be_missing_here(
     lake: EventLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
     arrive(lake.root, [0], name="late")
-    assert JOBS["replay"](lake, arguments.parse(["replay", "--lake", lake.root, *ASKED, *NOW])) == 1
+    assert replayed(lake, dry=False) == 1
     assert "nothing is sent" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("dry", [False, True])
 def test_a_replay_sends_nothing_while_hours_after_its_period_are_not_compacted(
-    lake: EventLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, dry: bool
+    lake: EventLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, dry: bool
 ) -> None:
     """What was delivered, redriven or shown again since lies in them."""
     monkeypatch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
     arrive(lake.root, [5, 6, 9])
-    words = ["--dry-run"] if dry else []
-    assert JOBS["replay"](lake, arguments.parse(["replay", "--lake", lake.root, *words, *ASKED, *NOW])) == (not dry)
+    assert replayed(lake, dry=dry) == (not dry)
     said = capsys.readouterr().err
     day = LOST[:10]
     assert f"compact first: {day}/05 to 06, {day}/09" in said
@@ -171,6 +177,28 @@ def test_a_count_that_comes_a_night_later_has_the_day_judged_again(spark: SparkS
     compact(lake, Period(START, now), now, {hour_path(START + 5 * HOUR_MS): 5_000})
     assert is_judged(lake.view, day) is False
     assert changed_days(lake, later, now) == [day]
+
+
+def test_a_late_file_that_a_batch_commits_which_is_done_again_has_the_day_judged_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """`watch` does a batch that was killed again up to the same instant."""
+    lake = EventLake(spark, str(tmp_path))
+    arrive(lake.root, range(-1, 26))
+    day, batch, now = Period(START, START + DAY_MS), START + DAY_MS + 80 * 60_000, START + DAY_MS + 2 * HOUR_MS
+    compact(lake, Period(START - HOUR_MS, batch), batch)
+    compact(lake, Period(START - HOUR_MS, now), now)
+    seen = {found.hour: found.sealed_at for found in lake.view.manifests(Period(START - HOUR_MS, now))}
+    judged(lake, day, seen, now)
+    arrive(lake.root, [23], name="late")
+    compact(lake, Period(START - HOUR_MS, batch), batch)
+    assert not is_judged(LakeView(lake.root), day)
+
+
+def test_a_sealed_hour_of_which_nothing_is_new_stays_sealed_by_a_batch_of_before(lake: EventLake) -> None:
+    before = read_manifest(lake.root, LOST)
+    compact(lake, PERIOD, START + 10 * 60_000)
+    assert before == read_manifest(lake.root, LOST)
 
 
 def test_two_nights_that_failed_are_made_up_for(spark: SparkSession, tmp_path: Path) -> None:
