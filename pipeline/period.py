@@ -69,6 +69,15 @@ def hour_start(hour: str) -> int:
     return int(datetime.strptime(hour, _HOUR).replace(tzinfo=UTC).timestamp()) * 1000
 
 
+def is_hour(hour: str) -> bool:
+    """Whether there is such an hour."""
+    try:
+        hour_start(hour)
+    except ValueError:
+        return False
+    return True
+
+
 def hour_runs(hours: Iterable[str]) -> Iterator[str]:
     """Hours in order, those that follow one another as one text: `2026-11-20/02 to 23`."""
     for _, run in groupby(enumerate(hours), lambda place: hour_start(place[1]) - place[0] * HOUR_MS):

@@ -8,7 +8,7 @@ from itertools import chain
 from pipeline.columns import UNREADABLE, EventKind
 from pipeline.lake.commits import LakeView, Manifest, read_manifests
 from pipeline.lake.files import folders, is_shown
-from pipeline.lake.raw import RAW, arrived_files
+from pipeline.lake.raw import RAW, arrived_files, is_day
 from pipeline.lake.snapshots import GRACE_MS, last_before, unread_hours
 from pipeline.period import DAY_MS, Period, hour_runs, hour_start
 
@@ -72,7 +72,7 @@ class Coverage:
     @cached_property
     def _days(self) -> list[str]:
         """Those of which the stream has files."""
-        return [day.removeprefix("day=") for day in folders(self.view.root, RAW)]
+        return [day.removeprefix("day=") for day in folders(self.view.root, RAW) if is_day(day)]
 
 
 def _unread(hour: Manifest) -> Iterator[str]:

@@ -71,9 +71,18 @@ def is_shown(path: str) -> bool:
 
 def folders(root: str, folder: str) -> list[str]:
     """The names of the folders right below a folder of `root`; none if there is no such folder."""
+    return _right_below(root, folder, fs.FileType.Directory)
+
+
+def files_in(root: str, folder: str) -> list[str]:
+    """The names of the files right below a folder of `root`."""
+    return _right_below(root, folder, fs.FileType.File)
+
+
+def _right_below(root: str, folder: str, kind: fs.FileType) -> list[str]:
     files, base = filesystem(joined(root, folder))
     found = files.get_file_info(fs.FileSelector(base, allow_not_found=True))
-    return sorted(each.base_name for each in found if each.type == fs.FileType.Directory)
+    return sorted(each.base_name for each in found if each.type == kind)
 
 
 def read_text(source: str) -> str | None:

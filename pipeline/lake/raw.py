@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from clarion.batching import by_size
 from clarion.storage import EVENTS_PREFIX
-from pipeline.lake.files import CONNECTIONS, folders, is_shown, joined, listed, read_bytes
+from pipeline.lake.files import CONNECTIONS, files_in, folders, is_shown, joined, listed, read_bytes
 from pipeline.lake.parquet import WRITTEN
-from pipeline.period import Period
+from pipeline.period import Period, is_hour
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -63,18 +63,19 @@ def arrived_files(root: str, arrived: Period) -> dict[str, list[str]]:
 
 def misplaced(root: str, arrived: Period) -> list[str]:
     """What lies among the stream's days, or in one of these days, and is of no hour: somebody has put it there."""
-    others = [f"{RAW}/{folder}" for folder in folders(root, RAW) if not is_day(folder)]
-    return others + [path for path in _paths(root, arrived) if not is_arrived(path)]
+    others = [*filter(is_shown, files_in(root, RAW)), *(name for name in folders(root, RAW) if not is_day(name))]
+    named = [f"{RAW}/{name}" for name in others]
+    return named + [path for path in _paths(root, arrived) if not is_arrived(path)]
 
 
 def is_arrived(path: str) -> bool:
-    """Whether a path is that of a file of the stream's, in the folder of an hour."""
-    return _FILE.fullmatch(path) is not None
+    """Whether a path is that of a file of the stream's, in the folder of an hour that there is."""
+    return _FILE.fullmatch(path) is not None and is_hour(arrival_hour(path))
 
 
 def is_day(folder: str) -> bool:
     """Whether it has the name of one day's folder, such as `day=2026-11-20`."""
-    return _DAY.fullmatch(folder) is not None
+    return _DAY.fullmatch(folder) is not None and is_hour(f"{folder.removeprefix('day=')}/00")
 
 
 def _paths(root: str, arrived: Period) -> Iterator[str]:

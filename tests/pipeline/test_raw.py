@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.lake.commits import LakeView
+from pipeline.lake.lookup import Lookup
 from pipeline.lake.raw import (
     LINE_BYTES,
     LINES,
@@ -24,6 +26,7 @@ from pipeline.lake.raw import (
     misplaced,
 )
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_start
+from pipeline.reconciliation.due_days import due_days
 
 HOUR = "2026-11-30/23"
 START = hour_start(HOUR)
@@ -223,3 +226,20 @@ def test_what_somebody_has_put_beside_the_streams_files_is_named_and_left_out(tm
     asked = str(tmp_path), Period(START, START + HOUR_MS)
     assert arrived_files(*asked) == {HOUR: [PATH]}
     assert misplaced(*asked) == [f"{day}.bak", f"{day}/hour=16.bak/file.gz", f"{day}/notes.txt"]
+
+
+def test_what_has_the_name_of_no_day_or_hour_that_there_is_belongs_to_none(tmp_path: Path) -> None:
+    day = PATH.rpartition("/hour=")[0]
+    strays = [
+        "events/.hidden", "events/notes.txt", "events/day=2026-11-31/hour=00/file.gz", "events/day=2026-00-00/hour=00/file",
+        f"{day}/hour=24/file.gz", f"{day}/hour=99/file.gz", f"{day}.bak/hour=23/file.gz",
+    ]  # fmt: skip
+    for path in (PATH, *strays):
+        put(tmp_path, path)
+    month = Period(START - 29 * DAY_MS, START + DAY_MS)
+    assert arrived_files(str(tmp_path), month) == {HOUR: [PATH]}
+    assert misplaced(str(tmp_path), month) == [
+        "events/notes.txt", "events/day=2026-00-00", "events/day=2026-11-30.bak", "events/day=2026-11-31", *strays[4:6],
+    ]  # fmt: skip
+    assert Lookup(str(tmp_path)).pending(month) == {HOUR: [PATH]}
+    assert due_days(LakeView(str(tmp_path)), Period(START + HOUR_MS, START + HOUR_MS + DAY_MS)).overdue == []
