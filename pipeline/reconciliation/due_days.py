@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain, islice, takewhile
+from operator import attrgetter
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clarion.decisions import NotificationDecision
 from pipeline.columns import EventKind
 from pipeline.compaction.compact import new_files
 from pipeline.lake.commits import MANIFESTS, LakeView, Manifest, read_manifest, read_manifests, update
@@ -32,7 +32,7 @@ from pipeline.lake.raw import RAW, arrival_hour, is_day
 from pipeline.lake.schemas import SCHEMAS
 from pipeline.lake.snapshots import CLAIMS, IN_FORCE, day_of, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, arrivals, hour_start
-from pipeline.reconciliation.claims import CLAIM
+from pipeline.reconciliation.claims import CLAIM, CLAIMING
 from pipeline.report.report_files import is_written, report_name
 from pipeline.spark.frames import broadcast_if_few
 
@@ -44,6 +44,8 @@ DAILY = "daily"
 """The name of a commit without files: what was judged until then, a daily run has returned."""
 _DAY = "day_start"
 
+type Verdicts = Mapping[Period, Manifest]
+"""Of days that were judged, their differences."""
 type Lines = Callable[[EventKind], DataFrame]
 """Of a kind, those of the hours that have changed since."""
 
@@ -117,10 +119,14 @@ def first_uncompacted(lake: EventLake, start: int) -> int:
 
 def _days_back(root: str, yesterday: Period) -> Iterator[Period]:
     """From yesterday to the first day that the lake has anything of."""
-    found = (day for place in (RAW, MANIFESTS) for day in folders(root, place) if is_day(day))
-    first = min((hour_start(f"{day.removeprefix('day=')}/00") for day in found), default=yesterday.start)
-    for start in range(yesterday.start, min(first, yesterday.start) - 1, -DAY_MS):
+    for start in range(yesterday.start, first_day(root, yesterday) - 1, -DAY_MS):
         yield Period(start, start + DAY_MS)
+
+
+def first_day(root: str, yesterday: Period) -> int:
+    """When the first day began that the lake has anything of; yesterday, if it has nothing of before."""
+    found = (day for place in (RAW, MANIFESTS) for day in folders(root, place) if is_day(day))
+    return min((yesterday.start, *(hour_start(f"{day.removeprefix('day=')}/00") for day in found)))
 
 
 def changed_days(lake: EventLake, yesterday: Period, now: int) -> list[Period]:
@@ -136,19 +142,20 @@ def changed_days(lake: EventLake, yesterday: Period, now: int) -> list[Period]:
             unwritten.append(day)
         elif verdict and verdict.sealed_at is not None:
             judged[verdict.sealed_at][day] = verdict
-    changed = (day for verdicts in judged.values() for day in _changed(lake, verdicts, yesterday, now))
+    every = {day: verdict for verdicts in judged.values() for day, verdict in verdicts.items()}
+    changed = (day for verdicts in judged.values() for day in _changed(lake, verdicts, every, yesterday, now))
     return [*unwritten, *changed]
 
 
-def _changed(lake: EventLake, verdicts: Mapping[Period, Manifest], yesterday: Period, now: int) -> list[Period]:
+def _changed(lake: EventLake, verdicts: Verdicts, every: Verdicts, yesterday: Period, now: int) -> list[Period]:
     """Of days that were judged at the same moment, and so by the same hours as far as these concern them.
 
-    `seen` may then name hours that don't concern a day, which is harmless. The report's `sealed_at`, when it was judged,
-    stays.
+    Rules of before these days may come late under an hour of before them: then `every` day has seen it otherwise. Of
+    hours before those that concern a day, one is noted in vain. The report's `sealed_at`, when it was judged, stays.
     """
     days = list(verdicts)
-    arrived = lake.view.manifests(arrivals(days[0], now))
-    seen = ChainMap(*(dict(verdict.seen) for verdict in verdicts.values()))
+    arrived = lake.view.manifests(arrivals(min(every, key=attrgetter("start")), now))
+    seen = ChainMap(*(dict(verdict.seen) for verdict in (*verdicts.values(), *every.values())))
     unseen = [hour for hour in arrived if hour.sealed_at is None or hour.sealed_at != seen.get(hour.hour)]
     lines = partial(_lines_of, lake, unseen)
     parts = [
@@ -185,10 +192,10 @@ def _decided(lines: Lines) -> DataFrame:
 
 
 def _claimed(lines: Lines, lake: EventLake, days: Sequence[Period], yesterday: Period) -> DataFrame:
-    """What was queued before yesterday, and comes only now, is a claim without which other days were judged."""
-    queued = F.col("decision") == NotificationDecision.QUEUED
+    """What claimed an envelope before yesterday, and comes only now, is a claim without which other days were judged."""
+    claiming = F.col("decision").isin(*CLAIMING)
     late = (
-        lines(EventKind.NOTIFICATION).where(queued & (judged_at() < yesterday.start)).select("envelope_id").distinct()
+        lines(EventKind.NOTIFICATION).where(claiming & (judged_at() < yesterday.start)).select("envelope_id").distinct()
     )
     if late.isEmpty():
         return late.select(F.lit(None).cast("long").alias(_DAY))

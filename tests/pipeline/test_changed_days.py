@@ -18,7 +18,7 @@ from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.reconciliation.claims import CLAIM, write_claims
 from pipeline.reconciliation.due_days import changed_days, first_uncompacted
-from tests.pipeline.small_lake import PHONE, SmallLake, Way
+from tests.pipeline.small_lake import PHONE, SmallLake, Way, ruled
 from tests.pipeline.test_daily import judged
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
@@ -46,8 +46,9 @@ def test_a_day_is_judged_again_by_a_decision_of_which_nothing_else_is_there(lake
     assert changed_days(lake, YESTERDAY, NOW) == [DAYS[0]]
 
 
-def test_other_days_are_judged_again_whose_claims_or_differences_are_of_an_envelope_that_was_queued(
-    lake: EventLake, spark: SparkSession
+@pytest.mark.parametrize("decision", [NotificationDecision.QUEUED, NotificationDecision.RATE_LIMITED])
+def test_other_days_are_judged_again_whose_claims_or_differences_are_of_an_envelope_that_somebody_claimed(
+    lake: EventLake, spark: SparkSession, decision: NotificationDecision
 ) -> None:
     """The second day queued it again, and the third lost it; the last one has nothing to do with it."""
     way, again = Way(START + HOUR_MS, 1), Way(DAYS[1].start, 2)
@@ -58,7 +59,7 @@ def test_other_days_are_judged_again_whose_claims_or_differences_are_of_an_envel
     }  # fmt: skip
     rows = spark.createDataFrame([tuple(found.values())], DIFFERENCE)
     lake.write_named(differences_name(DAYS[2]), rows, JUDGED_AT)
-    SmallLake(lake.root).commit(way.notification(), at=ARRIVED)
+    SmallLake(lake.root).commit(way.notification(decision), at=ARRIVED)
     lake.view.refresh()
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[:3]
 
@@ -77,3 +78,13 @@ def test_a_day_is_judged_again_once_its_damaged_file_is_put_right_and_its_hour_c
     assert changed_days(lake, YESTERDAY, NOW) == []
     assert compact(lake, hour, NOW).lines == {"observed": 1}
     assert changed_days(lake, YESTERDAY, NOW) == [DAYS[0]]
+
+
+def test_a_day_that_was_judged_by_hand_is_judged_again_by_rules_that_come_late_under_an_hour_of_before(
+    lake: EventLake,
+) -> None:
+    judged(lake, DAYS[-1], {}, JUDGED_AT + HOUR_MS)
+    at = DAYS[1].start + HOUR_MS
+    SmallLake(lake.root).commit(ruled(Way().key, at=at), at=at)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW) == DAYS[1:]
