@@ -34,7 +34,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
 def _run(lake: EventLake, wanted: argparse.Namespace, terms: Terms) -> int:
     incomplete = name_incomplete(lake, wanted)
     findings = reconcile(lake, wanted.period, wanted.now, terms)
-    secret, large = _by_network(findings.unjudged), _unread(lake, wanted)
+    secret, large = _by_network(findings.unjudged), _unread(lake, wanted, findings)
     _commit(lake, wanted, findings, tables_of(terms, wanted.oversize, secret, large))
     counts = _counts(lake, wanted.period)
     # The frames that all these came from: none is needed any more.
@@ -43,7 +43,7 @@ def _run(lake: EventLake, wanted: argparse.Namespace, terms: Terms) -> int:
     log(f"written to {lake.path(differences_name(wanted.period))}")
     if large:
         log(
-            f"{large.total():>12,} {UNREAD}: they are too large for a message, and --oversize doesn't say where they lie"
+            f"{large.total():>12,} {UNREAD}: they are too large for a message, and not where --oversize says, if it does"
         )
     if incomplete:
         log("all of this is provisional: the lake has not all of the period")
@@ -69,9 +69,9 @@ def unread_then(lake: EventLake, period: Period) -> int:
     return sum(row["envelopes"] for table in tables.values() for row in table.to_pylist())
 
 
-def _unread(lake: EventLake, wanted: argparse.Namespace) -> Counter[str]:
+def _unread(lake: EventLake, wanted: argparse.Namespace, findings: Findings) -> Counter[str]:
     if lake.oversize:
-        return Counter()
+        return _by_network(findings.unread)
     return _by_network(unread(lake.read(EventKind.OBSERVED, arrivals(wanted.period, wanted.now)), wanted.period))
 
 

@@ -50,12 +50,14 @@ LINE_BYTES = 160
 class Findings:
     """`differences` are in `DIFFERENCE`; `unjudged` are `receipt, subscription_id, network`; `claims` in `CLAIM`.
 
-    Of what is unjudged, a secret says whether it was wanted: see `wanted.expected`.
+    Of what is unjudged, a secret says whether it was wanted: see `wanted.expected`. `unread` are `receipt, network` of
+    large envelopes that were decided, and whose objects are not there.
     """
 
     differences: DataFrame
     unjudged: DataFrame
     claims: DataFrame
+    unread: DataFrame
 
 
 def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_back: int = CLAIMED_BACK_MS) -> Findings:
@@ -78,9 +80,10 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_ba
     claims = checkpoint(claims_on(only_verified(fates), records.earlier, compared))
     bearing = with_caps(compared.where(_bears_on(period.start, limits)), limits)
     astray = checkpoint(contradictions(add_claims(bearing, claims, terms.grace), limits))
+    gone = gone_before_decision(fates, compared)
     lost = (
         lost_or_late(compared, astray, terms, now),
-        gone_before_decision(fates, compared),
+        gone,
         decided_without_observation(fates, records, period),
         decided_without_envelope(compared, records, period),
     )
@@ -88,7 +91,9 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_ba
     differences = without_repaired(
         reduce(DataFrame.unionByName, (astray, *lost)), outcomes(pushed), replays(lake, period.start)
     )
-    return Findings(differences, secret.select(*NOTIFICATION_KEY, "network"), all_claims(records))
+    nowhere = records.facts.where(F.col("flaw") == GONE).select("receipt", "network").distinct()
+    unread = nowhere.join(gone.select("receipt"), on="receipt", how="leftanti")
+    return Findings(differences, secret.select(*NOTIFICATION_KEY, "network"), all_claims(records), unread)
 
 
 def with_crowded(

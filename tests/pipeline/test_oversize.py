@@ -118,6 +118,19 @@ def test_a_strict_run_without_their_bucket_names_large_envelopes(lake: EventLake
     assert reconcile_job.unread_then(alone, PERIOD) == 3
 
 
+def test_a_strict_run_names_large_envelopes_that_were_decided_and_are_not_where_it_looks(
+    lake: EventLake, tmp_path: Path
+) -> None:
+    """Their objects are gone, or the bucket is another one. What was never decided is missing."""
+    alone = EventLake(lake.spark, copied(lake, tmp_path).root, lake.oversize)
+    period = ["--from", instant_text(PERIOD.start), "--to", instant_text(PERIOD.end), "--now", instant_text(NOW)]
+    wanted = arguments.parse(["reconcile", "--strict", "--lake", alone.root, *period])
+    assert JOBS["reconcile"](alone, wanted) == 1
+    [why] = wanted.why
+    assert "2 differences, 1 large envelopes were not read" in why
+    assert reconcile_job.unread_then(alone, PERIOD) == 1
+
+
 def test_objects_are_read_one_at_a_time_and_only_where_there_is_no_envelope(tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(b"large")
     reading = fetched(str(tmp_path), [b"small", None, None], [None, "there", "gone"])
