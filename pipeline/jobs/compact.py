@@ -31,7 +31,8 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
 def compact_arrived(lake: EventLake, wanted: argparse.Namespace) -> int:
     """Earlier hours that no run has compacted are done as well."""
     period = Period(first_uncompacted(lake, wanted.period.start), wanted.period.end)
-    compacted = compact(lake, period, wanted.now, _counted(lake, wanted))
+    counted = _counted(lake, wanted)
+    compacted = compact(lake, period, wanted.now, counted)
     for kind, count in sorted(compacted.lines.items()):
         log(f"{count:>12,} {kind}")
     for path in compacted.damaged:
@@ -40,7 +41,15 @@ def compact_arrived(lake: EventLake, wanted: argparse.Namespace) -> int:
         log(f"of no hour, and left out: {path}")
     removed = vacuum(lake.root, SWEPT, wanted.now)
     log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
-    return strict(wanted, {"lines can't be read": compacted.unreadable, "files are damaged": compacted.damaged})
+    unanswered = [wanted.stream] if wanted.stream and counted is None else []
+    return strict(
+        wanted,
+        {
+            "lines can't be read": compacted.unreadable,
+            "files are damaged": compacted.damaged,
+            "streams of which CloudWatch has not said how much came": unanswered,
+        },
+    )
 
 
 def _read_again(lake: EventLake, wanted: argparse.Namespace) -> int:

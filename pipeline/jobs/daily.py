@@ -12,8 +12,15 @@ from pipeline.in_force.states import write_snapshots
 from pipeline.jobs import compact, reconcile, report
 from pipeline.jobs.shared import name_incomplete, strict, with_period
 from pipeline.lake.event_lake import EventLake
-from pipeline.period import DAY_MS, Period
-from pipeline.reconciliation.due_days import DueDays, changed_days, due_days, note_reported, unreported_days
+from pipeline.period import DAY_MS, LATEST_MS, Period
+from pipeline.reconciliation.due_days import (
+    DueDays,
+    changed_days,
+    due_days,
+    first_day,
+    note_reported,
+    unreported_days,
+)
 from pipeline.spark.ending import reason
 from pipeline.terminal import log
 
@@ -23,7 +30,8 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.view, wanted.period)
     unreported = [] if wanted.asked else unreported_days(lake.root, wanted.period, wanted.now)
     first = min((day.start for day in days.due), default=wanted.period.start)
-    status = compact.compact_arrived(lake, with_period(wanted, Period(first - DAY_MS, wanted.now)))
+    period = Period(_compacted_from(lake, wanted, first), wanted.now)
+    status = compact.compact_arrived(lake, with_period(wanted, period))
     errors = list[Exception]()
     with _others_go_on(errors, "the day's snapshot"):
         for kind, count in write_snapshots(lake, wanted.now).items():
@@ -41,6 +49,17 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     if not wanted.asked:
         note_reported(lake.root, wanted.now)
     return max(status, strict(wanted, {"days were never judged": len(days.overdue)}))
+
+
+def _compacted_from(lake: EventLake, wanted: argparse.Namespace, first_due: int) -> int:
+    """From the day before the first that is due; where somebody counts, as far back as a day may be judged again.
+
+    So a night that has an answer makes up for those that had none.
+    """
+    if not wanted.stream:
+        return first_due - DAY_MS
+    earliest: int = wanted.now - LATEST_MS
+    return min(first_due - DAY_MS, max(first_day(lake.root, wanted.period), earliest))
 
 
 def _judge(lake: EventLake, wanted: argparse.Namespace, days: Collection[Period], errors: list[Exception]) -> int:

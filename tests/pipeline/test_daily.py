@@ -79,9 +79,9 @@ def judged(lake: EventLake, day: Period, seen: dict[str, int | None], at: int) -
     write_page(lake.root, day, write_tables(lake.root, day, {}), "<p>", read_manifest(lake.root, name))
 
 
-def nightly(lake: EventLake, now: int) -> tuple[int, list[str]]:
+def nightly(lake: EventLake, now: int, *words: str) -> tuple[int, list[str]]:
     """How the scheduled run ends, and why."""
-    wanted = arguments.parse(["daily", "--strict", "--lake", lake.root, "--now", instant_text(now)])
+    wanted = arguments.parse(["daily", "--strict", *words, "--lake", lake.root, "--now", instant_text(now)])
     lake.view.refresh()
     return JOBS["daily"](lake, wanted), wanted.why
 

@@ -17,6 +17,8 @@ from pipeline.__main__ import main
 from pipeline.cli import JOBS
 from pipeline.columns import EventKind
 from pipeline.compaction.compact import compact
+from pipeline.compaction.counters import NotCounted
+from pipeline.jobs import compact as compact_job
 from pipeline.lake.commits import LakeView, manifest_path, read_manifest, update
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_days
@@ -27,7 +29,7 @@ from pipeline.report.report_files import page_path
 from pipeline.terms import DEFAULT
 from tests.pipeline.conftest import copied
 from tests.pipeline.small_lake import SmallLake, Way, ruled, subscribed
-from tests.pipeline.test_daily import judged
+from tests.pipeline.test_daily import judged, nightly
 from tests.pipeline.test_lake import lines_of
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
@@ -199,6 +201,47 @@ def test_a_sealed_hour_of_which_nothing_is_new_stays_sealed_by_a_batch_of_before
     before = read_manifest(lake.root, LOST)
     compact(lake, PERIOD, START + 10 * 60_000)
     assert before == read_manifest(lake.root, LOST)
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, int] | None]:
+    """What CloudWatch answers each night: records by hour, or an error."""
+    answers: list[dict[str, int] | None] = []
+
+    def counted(client: object, stream: str, period: Period, *_: object) -> dict[str, int]:
+        if (answer := answers.pop(0)) is None:
+            raise NotCounted("InternalError")
+        return {hour: answer.get(hour, 0) for hour in period.hours()}
+
+    monkeypatch.setattr(compact_job, "records_by_hour", counted)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    return answers
+
+
+def test_a_night_that_has_an_answer_makes_up_for_those_in_which_nobody_said_how_much_came(
+    spark: SparkSession, tmp_path: Path, counts: list[dict[str, int] | None]
+) -> None:
+    """Of 5,000 records of noon one line has arrived."""
+    lake, night = EventLake(spark, str(tmp_path)), START + DAY_MS + 2 * HOUR_MS
+    arrive(lake.root, range(-1, 26 + 48))
+    noon = hour_path(START + 12 * HOUR_MS)
+    counts += [None, None, {noon: 5_000}]
+    status, whys = zip(*(nightly(lake, night + number * DAY_MS, "--stream", "s") for number in range(3)), strict=True)
+    assert status == (1, 1, 1)
+    for why in whys[:2]:
+        assert any("CloudWatch has not said how much came (s)" in each for each in why)
+    assert any(f"{noon}: 1 lines have arrived, of 5000 records" in each for each in whys[2])
+
+
+def test_nothing_is_counted_of_days_before_the_lakes_first(
+    spark: SparkSession, tmp_path: Path, counts: list[dict[str, int] | None]
+) -> None:
+    lake, night = EventLake(spark, str(tmp_path)), START + DAY_MS + 2 * HOUR_MS
+    arrive(lake.root, range(26))
+    counts.append({})
+    nightly(lake, night, "--stream", "s")
+    days = {found.hour[:10] for found in LakeView(lake.root).manifests(Period(0, night))}
+    assert days == {hour_path(START + number * DAY_MS)[:10] for number in (-1, 0, 1)}
 
 
 def test_two_nights_that_failed_are_made_up_for(spark: SparkSession, tmp_path: Path) -> None:
