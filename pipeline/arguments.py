@@ -42,6 +42,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     wanted = parser.parse_args(arguments)
     if wanted.now > now_ms() + CLOCKS_DIFFER_MS:
         parser.error("--now must not be in the future: hours would be sealed, and files removed, too early")
+    if getattr(wanted, "dry_run", True) is False and wanted.now < now_ms() - CLOCKS_DIFFER_MS:
+        parser.error("--now of the past needs --dry-run: what has happened since would be left aside")
     if wanted.job == "erase" and wanted.span:
         parser.error("erase has neither --from nor --to: it is always all of the lake")
     if wanted.job == "explain" and not (wanted.thing or wanted.client):
@@ -69,7 +71,12 @@ def _oversize(job: Parser) -> None:
 def _spark_job(job: Parser) -> None:
     _lake(job)
     _oversize(job)
-    job.add_argument("--now", type=instant, default=now_ms(), help="ignore what arrived after this time; default: now")
+    job.add_argument(
+        "--now",
+        type=instant,
+        default=now_ms(),
+        help="ignore what arrived after this time; default: now, as whatever touches the live system has it",
+    )
 
 
 def _period(job: Parser) -> None:
@@ -123,6 +130,8 @@ def _watching(job: Parser) -> None:
 
 def _replaying(job: Parser) -> None:
     _careful(job)
+    # Of an hour that is not over, what seems to be lost may be on its way into the lake.
+    job.set_defaults(provisional=False)
     job.add_argument("--per-second", type=_pace, default=50, help="messages a second, at most; default: %(default)s")
     job.add_argument("--receipt", type=_uuid, help="only what came of this envelope")
     job.add_argument("--subscription", dest="subscription_id", type=_uuid, help="only for this subscription")
@@ -287,11 +296,7 @@ _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
     "watch": ("find what was lost within minutes, until it is stopped", _spark_job, add_options, _watching),
     "replay": (
         "send to the live system again what it has lost",
-        _spark_job,
-        _period,
-        _complete,
-        add_options,
-        _replaying,
+        *(_spark_job, _period, add_options, _replaying),
     ),
     "report": (
         "tables and a page about a period",

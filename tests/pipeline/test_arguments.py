@@ -21,6 +21,8 @@ from pipeline.terms import Terms, terms_of
 LAKE = ["--lake", "/var/lake"]
 NOON = int(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp() * 1000)
 TODAY = NOON // DAY_MS * DAY_MS
+LIVE = ("replay", "retire")
+"""What they do, they do to the live system."""
 WITHOUT_SPARK = {"explain": ["0192d3a4-7c1e-7abc-8def-0123456789ab"], "erase": ["ab" * 32]}
 
 
@@ -31,7 +33,8 @@ def parsed(*words: str) -> argparse.Namespace:
 @pytest.mark.parametrize("job", cli.JOBS)
 def test_each_job_is_of_yesterday_unless_it_is_asked_otherwise(job: str) -> None:
     """Which may have been in another month, and in a year that had a 29th of February."""
-    wanted = parsed(job, "--now", "2024-03-01T12:00")
+    careful = ["--dry-run"] if job in LIVE else []
+    wanted = parsed(job, "--now", "2024-03-01T12:00", *careful)
     assert str(wanted.period) == "2024-02-29 00:00:00 to 2024-03-01 00:00:00"
     assert (wanted.job, wanted.asked) == (job, False)
 
@@ -59,6 +62,16 @@ def test_no_job_takes_what_is_yet_to_come_for_the_present(job: str, capsys: pyte
         parsed(job, "--now", (soon + timedelta(minutes=5)).isoformat())
     assert ended.value.code == 2
     assert "--now must not be in the future" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("job", LIVE)
+def test_nothing_live_is_touched_by_what_was_known_in_the_past(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was delivered or used since would be left aside."""
+    assert parsed(job, "--now", "2026-03-01", "--dry-run").now == TODAY
+    with pytest.raises(SystemExit) as ended:
+        parsed(job, "--now", "2026-03-01")
+    assert ended.value.code == 2
+    assert "--now of the past needs --dry-run" in capsys.readouterr().err
 
 
 def test_a_beginning_in_the_future_is_named_as_such(capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,6 +159,7 @@ def test_a_period_that_has_only_a_beginning_goes_up_to_today() -> None:
         ["reconcile", "--from", "2026-02-29"],
         ["reconcile", "--grace-seconds", "1.5"],
         ["replay", "--network", "another"],
+        ["replay", "--provisional"],
         ["replay", "--difference", "lost"],
         ["replay", "--difference", "late"],
         ["replay", "--difference", "unexpected"],
