@@ -122,8 +122,8 @@ class Notified:
     @property
     def at(self) -> int:
         """The time that the limits judge it by."""
-        if self.decision:
-            return self.decision.judged_at or self.decision.at
+        if self.decision and self.decision.judged_at is not None:
+            return self.decision.judged_at
         return max(self.observation.observed_at, self.observation.last_at - LATENESS)
 
     @property

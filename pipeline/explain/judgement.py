@@ -117,7 +117,7 @@ def _judge_queued(one: Notified, asked: Wish, against: Obstacle | None, terms: T
     if obstacle:
         return DecisionVerdict(Difference.UNEXPECTED, obstacle.should_be, (obstacle.reason,))
     found, reason = _delivery(one.pushes, terms)
-    if found == Difference.MISSING and one.ended_elsewhere:
+    if one.ended_elsewhere and not any(map(is_final, one.pushes)):
         return DecisionVerdict(
             RIGHT, QUEUED, (*_for_it(one, asked), "It was queued again, and pushed by that receipt.")
         )

@@ -17,7 +17,7 @@ from pipeline.explain.in_force import RuleSpan, limit_history, rule_spans
 from pipeline.explain.judgement import RIGHT, DecisionVerdict, judge_envelope, judge_notification
 from pipeline.explain.known import Known
 from pipeline.explain.trail import Trail, follow_envelope, follow_receipt, follow_subscriptions, observations
-from pipeline.findings import REPAIRABLE, Difference
+from pipeline.findings import REPAIRABLE
 from pipeline.lake.lookup import Lookup
 from pipeline.period import HOUR_MS, Period
 from pipeline.terms import DEFAULT, Terms
@@ -162,7 +162,7 @@ def _lost_before(
     of_theirs = LostSoFar()
     for each in others:
         for one, verdict in judge_all(each, theirs, request.terms, of_theirs):
-            if verdict.found == Difference.MISSING and one.found is None and each.receipt not in known_already:
+            if verdict.found in REPAIRABLE and one.found is None and each.receipt not in known_already:
                 lost.add(one)
     return lost
 

@@ -84,13 +84,16 @@ def follow_envelope(lookup: Lookup, envelope_id: bytes, period: Period) -> Trail
 
 
 def follow_receipt(lookup: Lookup, receipt: UUID, period: Period) -> Trail:
-    """With the other receipts of the same envelope, from the day on which this one was observed."""
+    """With the other receipts of the same envelope that were decided, from the day on which this one was observed."""
     for day in days_back(period):
         observed = lookup.find(EnvelopeObserved, "receipt", {receipt}, day)
         decided = lookup.find(EnvelopeDecided, "receipt", {receipt}, day)
         ids = {one.envelope_id for one in decided if one.envelope_id} or set(filter(None, map(id_of, observed)))
         if ids:
-            return follow_envelope(lookup, ids.pop(), period)
+            trail = follow_envelope(lookup, ids.pop(), period)
+            # One that was never decided is among the others only if none of them was.
+            trail.observed += [one for one in observed if one not in trail.observed]
+            return trail
         if observed or decided:
             return Trail(Period(day.start, period.end), observed, decided)
     return Trail(period)

@@ -597,3 +597,41 @@ def test_a_limit_counts_what_it_let_pass_and_whose_line_is_lost(lake: SmallLake)
     assert founds(explained(lake, undecided.envelope_id)) == [["right"]]
     of_phone = {one.receipt: one.notifications[0].verdict.found for one in explained(lake, PHONE).receipts}
     assert of_phone == {str(lost.receipt): "missing", str(limited.receipt): "right", str(undecided.receipt): "right"}
+
+
+def test_a_receipt_that_was_never_decided_is_in_its_own_answer_though_another_of_its_envelope_was(
+    lake: SmallLake,
+) -> None:
+    """Its message was lost; a minute later another receipt was wrongly decided as unmatched."""
+    way = Way()
+    again = Way(START + 60_000, 2, way.raw)
+    lake.commit(way.observed(), again.observed(), again.envelope(EnvelopeDecision.UNMATCHED))
+    answer = explained(lake, way.receipt)
+    assert [one.receipt for one in answer.receipts] == [str(way.receipt), str(again.receipt)]
+    assert founds(answer)[0] == ["missing"]
+
+
+def test_a_drop_that_does_not_say_when_it_was_judged_is_judged_by_when_its_envelope_was(lake: SmallLake) -> None:
+    """Three of a pair within a minute, and a fourth, decided 90 seconds later, and wrongly as not in scope."""
+    ways = [Way(START + number * 1_000, number) for number in range(1, 5)]
+    lake.commit(
+        LimitsLoaded(
+            network=STATEMENTS, at=START - HOUR_MS, count=3, window=60_000, cooldown=120_000, cap=300, cap_window=60_000
+        )
+    )
+    for way in ways[:3]:
+        lake.commit(*way.delivered())
+    late = ways[3]
+    observed, decided = late.observed(), late.envelope()
+    late.at += 90_000
+    dropped = late.notification(NotificationDecision.NOT_IN_SCOPE).model_copy(update={"judged_at": None})
+    lake.commit(observed, decided, dropped)
+    assert founds(explained(lake, late.receipt)) == [["right"]]
+
+
+def test_what_was_given_up_as_stale_is_excused_by_another_receipt_that_was_pushed(lake: SmallLake) -> None:
+    way = Way()
+    again = Way(START + 60_000, 2, way.raw)
+    lake.commit(way.observed(), way.envelope(), way.notification(), way.push(PushDecision.STALE))
+    lake.commit(*again.delivered())
+    assert founds(explained(lake, way.envelope_id)) == [["right"], ["unexpected"]]
