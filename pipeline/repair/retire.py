@@ -13,7 +13,7 @@ from pynamodb.connection import Connection
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from clarion.cleanup import erase
+from clarion.cleanup import erase_dead
 from clarion.decisions import Purpose, SubscriptionStatus
 from clarion.event_log import EventLog
 from clarion.networks import NETWORKS, network
@@ -108,7 +108,8 @@ def retire(
                 events.add(SubscriptionChanged.of_removed(row, now, "retired"))
             lost = events.flush()
             for row in ended:
-                erase(connection, row.subscription_id)
+                # It may have been made again under the same id meanwhile: then its new rules stay.
+                erase_dead(connection, row.subscription_id, through=0)
             if lost:
                 raise RetireStopped([row.subscription_id for row in ended])
         report(removed)

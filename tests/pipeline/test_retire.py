@@ -12,9 +12,10 @@ from pynamodb.connection import Connection
 from clarion.channels import Channel
 from clarion.endings import Death, declare_dead
 from clarion.event_log import EventLog, EventWriter
+from clarion.generations import prefix
 from clarion.networks import SIMPLEX, STATEMENTS, XMTP, ZULIP
 from clarion.subscriptions import Registration, move, register
-from clarion.tables import MODELS, Subscription, Token, bind
+from clarion.tables import MODELS, RuleRow, Subscription, Token, bind
 from pipeline.arguments import parse
 from pipeline.columns import EventKind
 from pipeline.generator.writing import declare_complete
@@ -192,6 +193,26 @@ def test_a_removal_whose_event_a_killed_run_has_not_emitted_is_emitted_by_the_ne
     assert (UUID(line["subscription_id"]), line["status"], line["revision"]) == (
         UUID(row.subscription_id), "removed", 2
     )  # fmt: skip
+
+
+def test_the_new_rules_of_one_stay_that_is_made_again_while_its_removal_is_emitted(
+    lake: EventLake, connection: Connection
+) -> None:
+    who = str(UUID(int=7))
+    write_rows(lake, EventKind.SUBSCRIPTION, [(NOW - 31 * DAY_MS, XMTP, who, CLIENT, "fcm", "invalid", None, 1, 1)])
+
+    class RegisteringLog(EventLog):
+        def flush(self) -> int:
+            again = Registration(XMTP, CLIENT, Channel.FCM, "token", subscription_id=who)
+            row = register(connection, again, now=NOW)
+            assert isinstance(row, Subscription)
+            RuleRow(who, prefix(int(row.generation)) + b"key", key=b"key").save()
+            return super().flush()
+
+    writer = EventWriter(Stream(), boto3.client("sqs"), SETTINGS)  # type: ignore[arg-type] # speaks as much of Firehose as is needed
+    retire(useless(lake, NOW, AFTER), connection, RegisteringLog(writer), NOW, lambda _: None)
+    assert [row.subscription_id for row in Subscription.scan()] == [who]
+    assert [rule.subscription_id for rule in RuleRow.scan()] == [who]
 
 
 def test_a_removal_whose_events_are_lost_is_named_and_the_last_one(lake: EventLake, connection: Connection) -> None:
