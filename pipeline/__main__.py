@@ -1,5 +1,7 @@
 """`python -m pipeline JOB …`, and what spark-submit is given on EMR Serverless."""
 
+import signal
+import sys
 from collections.abc import Sequence
 
 from pipeline import arguments
@@ -8,6 +10,9 @@ from pipeline.terminal import ON_INTERRUPTION, Exit, log
 
 def main(words: Sequence[str] | None = None) -> int:
     """The exit code. Once Spark is at work, an interruption ends as `ending.ended_by_signals` says."""
+    if words is None:
+        # By itself the process would end at once, and leave what it has written to temporary files: events.
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         return _run(words)
     except KeyboardInterrupt:

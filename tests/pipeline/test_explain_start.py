@@ -1,7 +1,9 @@
 """How little `explain` imports, since that takes as long as its answer; and the arrays that it makes for that reason."""
 
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -36,6 +38,33 @@ def test_of_a_lake_on_a_disk_it_answers_without_anything_heavy(
     ran = subprocess.run([sys.executable, "-c", CODE, *words], check=True, capture_output=True, text=True)
     assert ran.stderr == "[]\n"
     assert "1 right" in ran.stdout
+
+
+UNDER_WAY = """
+import sys, time
+from pipeline import __main__, direct
+from pipeline.lake.pending import PendingLines
+
+def answer(words):
+    lines = PendingLines(".")
+    print(lines._folder, flush=True)
+    time.sleep(60)
+
+direct.main, sys.argv = answer, ["clarion-pipeline", "explain"]
+sys.exit(__main__.main())
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_leaves_no_lines_in_temporary_files(number: signal.Signals, code: int) -> None:
+    command = [sys.executable, "-c", UNDER_WAY]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+        assert running.stdout
+        folder = Path(running.stdout.readline().strip())
+        assert folder.is_dir()
+        running.send_signal(number)
+        assert running.wait() == code
+    assert not folder.exists()
 
 
 @given(st.lists(st.text()))

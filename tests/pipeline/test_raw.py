@@ -241,5 +241,5 @@ def test_what_has_the_name_of_no_day_or_hour_that_there_is_belongs_to_none(tmp_p
     assert misplaced(str(tmp_path), month) == [
         "events/notes.txt", "events/day=2026-00-00", "events/day=2026-11-30.bak", "events/day=2026-11-31", *strays[4:6],
     ]  # fmt: skip
-    assert Lookup(str(tmp_path)).pending(month) == {HOUR: [PATH]}
+    assert Lookup(str(tmp_path)).coverage.pending(month) == {HOUR: [PATH]}
     assert due_days(LakeView(str(tmp_path)), Period(START + HOUR_MS, START + HOUR_MS + DAY_MS)).overdue == []
