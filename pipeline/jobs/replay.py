@@ -10,12 +10,11 @@ from pyspark.sql import functions as F
 from clarion.aws import IN_TIME
 from clarion.settings import Settings
 from pipeline.compaction.compact import new_files
-from pipeline.compaction.completeness import is_over
 from pipeline.jobs.shared import name_incomplete, settings_of
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.plans import LEASE_MS
 from pipeline.lake.raw import arrival_hour
-from pipeline.period import Period, hour_runs
+from pipeline.period import HOUR_MS, Period, hour_runs
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.repair import replay
 from pipeline.terminal import Exit, every_thousand, log
@@ -35,7 +34,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     settings = None if wanted.dry_run else settings_of(ReplaySettings)
     incomplete, later = name_incomplete(lake, wanted), _not_compacted(lake, wanted)
     if later:
-        log(f"files are not compacted, and may say what was sent since; compact first: {', '.join(hour_runs(later))}")
+        log(f"not compacted yet, and may say what was sent since; compact first: {', '.join(hour_runs(later))}")
     if (incomplete or later) and settings:
         log("nothing is sent: what seems to be lost may only be missing here")
         return Exit.FINDING
@@ -59,9 +58,16 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
 
 
 def _not_compacted(lake: EventLake, wanted: argparse.Namespace) -> list[str]:
-    """The hours since the period began, as far as they are over, with files that no commit names."""
-    files = new_files(lake, Period(wanted.period.start, wanted.now))
-    return sorted(hour for hour in set(map(arrival_hour, files)) if is_over(hour, wanted.now))
+    """The hours since the period began that have ended, and have files that no commit names, or no commit.
+
+    Of the hour under way files come all the time.
+    """
+    since = Period(wanted.period.start, wanted.now // HOUR_MS * HOUR_MS)
+    if since.start >= since.end:
+        return []
+    committed = {each.hour for each in lake.view.manifests(since)}
+    pending = set(map(arrival_hour, new_files(lake, since)))
+    return [hour for hour in since.hours() if hour in pending or hour not in committed]
 
 
 def chosen(differences: DataFrame, wanted: argparse.Namespace) -> DataFrame:

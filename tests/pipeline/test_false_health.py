@@ -135,26 +135,41 @@ def test_a_replay_sends_nothing_of_what_may_only_be_missing_here(
     assert "nothing is sent" in capsys.readouterr().err
 
 
+@pytest.fixture
+def quiet(lake: EventLake) -> EventLake:
+    """Nothing came in the other hours of the day, as a counter says."""
+    day = Period(START - HOUR_MS, START + DAY_MS)
+    compact(lake, day, START + DAY_MS, dict.fromkeys(day.hours(), 0))
+    return lake
+
+
 @pytest.mark.parametrize("dry", [False, True])
 def test_a_replay_sends_nothing_while_hours_after_its_period_are_not_compacted(
-    lake: EventLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, dry: bool
+    quiet: EventLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, dry: bool
 ) -> None:
     """What was delivered, redriven or shown again since lies in them."""
     monkeypatch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
-    arrive(lake.root, [5, 6, 9])
-    assert replayed(lake, dry=dry) == (not dry)
+    arrive(quiet.root, [5, 6, 9])
+    assert replayed(quiet, dry=dry) == (not dry)
     said = capsys.readouterr().err
     day = LOST[:10]
     assert f"compact first: {day}/05 to 06, {day}/09" in said
     assert ("nothing is sent" in said) is not dry
 
 
-def test_a_replay_goes_on_while_only_the_hour_that_is_not_over_has_new_files(
+def test_a_replay_names_hours_of_which_nothing_has_come_or_nobody_has_compacted_it(
     lake: EventLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arrive(lake.root, [5])
-    now = ["--now", instant_text(START + 6 * HOUR_MS)]
-    assert JOBS["replay"](lake, arguments.parse(["replay", "--lake", lake.root, "--dry-run", *ASKED, *now])) == 0
+    assert replayed(lake, dry=True) == 0
+    assert f"compact first: {LOST[:10]}/02 to 23" in capsys.readouterr().err
+
+
+def test_a_replay_goes_on_while_only_the_hour_under_way_has_new_files(
+    quiet: EventLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrive(quiet.root, [5])
+    now = ["--now", instant_text(START + 6 * HOUR_MS - 1_000)]
+    assert JOBS["replay"](quiet, arguments.parse(["replay", "--lake", quiet.root, "--dry-run", *ASKED, *now])) == 0
     assert "compact first" not in capsys.readouterr().err
 
 
