@@ -1,7 +1,7 @@
 """Answer a request: gather what the lake has, judge it, and put the answer together."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from uuid import UUID
@@ -280,16 +280,17 @@ def gather(
         histories=known.lookup.find(NotificationDecided, "client_id", clients, near),
         limits=limits,
         replayed=known.lookup.replayed({one.receipt for one in seen}, min(times) - HOUR_MS),
-        latest=_latest(decided),
+        latest=_latest(seen, decided),
     )
 
 
-def _latest(decided: Iterable[NotificationDecided]) -> dict[UUID, int]:
-    latest: dict[UUID, int] = {}
-    for one in decided:
-        soon = (one.judged_at or one.at) > one.at - LATENESS
-        latest[one.receipt] = max(latest.get(one.receipt, 0), one.at if soon else 0)
-    return latest
+def _latest(seen: Sequence[ObservedReceipt], decided: Sequence[NotificationDecided]) -> dict[UUID, int]:
+    """As `compare.with_latest` has `soon_at`, of each receipt that something was decided by."""
+    last = {one.receipt: one.last_at for one in seen}
+    latest = {one.receipt: one.at for one in sorted(decided, key=lambda one: one.at)}
+    soon = [one for one in decided if one.judged_at is not None and one.judged_at > one.at - LATENESS]
+    known = dict.fromkeys(latest, 0) | {one.receipt: one.at for one in sorted(soon, key=lambda one: one.at)}
+    return {receipt: at if at < last.get(receipt, 0) + LATENESS else known[receipt] for receipt, at in latest.items()}
 
 
 def _notes(receipts: Sequence[ReceiptAnswer], shown: Sequence[ReceiptAnswer]) -> Iterator[str]:

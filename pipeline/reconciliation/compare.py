@@ -127,23 +127,27 @@ def only_verified(fates: DataFrame) -> DataFrame:
 
 
 def latest_decisions(notified: DataFrame, shares: DataFrame | None) -> DataFrame:
-    """`receipt, latest_at, soon_at`: when something was last decided for anybody, and so within an hour of its observation.
+    """`receipt, latest_at, soon_at`: when something was last decided for anybody, and within an hour of its observation.
 
     Of the envelopes that have one of the shares. A page of a crowd, a remainder or a replay is decided by the rules of
-    then, and no line of `envelope` is about it. What comes later than that hour is no page of a crowd.
+    then, and no line of `envelope` is about it. What comes later than that hour is no page of a crowd. Which came sooner
+    says `judged_at`, of decisions that have it.
     """
     if shares is not None:
         some = shares.select(F.col("envelope").alias("of_share")).distinct()
         notified = notified.join(
             broadcast_if_few(some, NUMBERS), on=F.xxhash64("envelope_id") == F.col("of_share"), how="leftsemi"
         )
-    soon = F.when(F.coalesce("judged_at", "at") > F.col("at") - LATENESS, F.col("at"))
+    soon = F.when(F.col("judged_at") > F.col("at") - LATENESS, F.col("at"))
     return notified.groupBy("receipt").agg(F.max("at").alias("latest_at"), F.max(soon).alias("soon_at"))
 
 
 def with_latest(envelopes: DataFrame, latest: DataFrame) -> DataFrame:
     """The envelopes with `latest_at` and `soon_at`, which are `last_at` at least."""
-    both = envelopes.join(latest, on="receipt", how="left")
+    all_soon = F.col("latest_at") < F.col("last_at") + LATENESS
+    both = envelopes.join(latest, on="receipt", how="left").withColumn(
+        "soon_at", F.when(all_soon, F.col("latest_at")).otherwise(F.col("soon_at"))
+    )
     return both.withColumns({name: F.greatest("last_at", name) for name in ("latest_at", "soon_at")})
 
 

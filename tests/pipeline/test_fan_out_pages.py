@@ -69,9 +69,16 @@ def test_a_page_that_lost_somebody_whose_rule_was_in_force_throughout_is_found(
 
 
 @pytest.mark.parametrize("size", [FEW_BYTES, FEW_BYTES + 1])
-@pytest.mark.parametrize("change", [{"revision": 2}, {"revision": 2, "status": "removed"}])
+@pytest.mark.parametrize(
+    ("change", "decision"),
+    [
+        ({"revision": 2}, NotificationDecision.QUEUED),
+        ({"revision": 2, "status": "removed"}, NotificationDecision.QUEUED),
+        ({"revision": 2, "status": "removed"}, NotificationDecision.DUPLICATE),
+    ],
+)
 def test_what_is_decided_hours_later_for_one_hides_nobody_elses_loss(
-    spark: SparkSession, tmp_path: Path, change: dict[str, Any], size: int
+    spark: SparkSession, tmp_path: Path, change: dict[str, Any], decision: NotificationDecision, size: int
 ) -> None:
     """PHONE's is sent again after three hours. TABLET has a new token by then, or has gone."""
     lake, small, way = EventLake(spark, str(tmp_path)), SmallLake(tmp_path), Way(START + HOUR_MS)
@@ -80,7 +87,8 @@ def test_what_is_decided_hours_later_for_one_hides_nobody_elses_loss(
     small.stream(way.observed(), way.envelope())
     small.stream(subscribed(TABLET, CLIENTS[TABLET], at=way.began + HOUR_MS, **change))
     way.at = way.began + 3 * HOUR_MS
-    small.stream(way.notification(), way.push(latency_ms=3 * HOUR_MS))
+    judged_at = way.at - HOUR_MS if decision is NotificationDecision.QUEUED else None
+    small.stream(way.notification(decision).model_copy(update={"judged_at": judged_at}))
     compact(lake, Period(BEFORE, NOW), NOW)
     with fitted(spark, size):
         found = reconcile(lake, DAY, NOW, DEFAULT).differences.collect()
