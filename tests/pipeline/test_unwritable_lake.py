@@ -44,7 +44,8 @@ def filled(lake: EventLake) -> EventLake:
 
 def ended(lake: EventLake, job: str, words: list[str]) -> Exception:
     period = [] if job == "watch" else ["--from", instant_text(DAY.start), "--to", instant_text(DAY.end)]
-    wanted = arguments.parse([job, "--lake", lake.root, "--now", instant_text(NOW), *period, *words])
+    wanted = arguments.parse([job, "--lake", lake.root, *period, *words])
+    wanted.now = NOW
     with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever it is, its reason is looked at
         JOBS[job](lake, wanted)
     return raised.value
@@ -63,7 +64,7 @@ def test_a_job_that_cannot_write_is_ended_by_a_reason(
         words = [*words, "--statements", "10", "--rules", "10", "--messages", "0"]
     elif job in {"reconcile", "replay", "report"}:
         compact(filled, Period(START - HOUR_MS, NOW), NOW)
-        declare_complete(filled.root, Period(START - HOUR_MS, DAY.end + HOUR_MS).hours(), NOW)
+        declare_complete(filled.root, Period(START - HOUR_MS, NOW).hours(), NOW)
         filled.view.refresh()
     (root / folder).write_text("no folder")
     why = reason(ended(filled, job, words))
