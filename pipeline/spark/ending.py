@@ -29,6 +29,7 @@ _OF_SPARK = re.compile(
     r"\[(?:FAILED_READ_FILE|PATH_NOT_FOUND)[^\]]*\] (.+?)(?: SQLSTATE.*)?$"
     r"|^(?:OSError|(?:FileNotFound|FileExists|NotADirectory|IsADirectory|Permission)Error|pyarrow\.lib\.ArrowInvalid): (.+)$"
     r"|^: (?:java\.io|org\.apache\.hadoop\.fs)\.[\w.]+: (.+)$"
+    r"|^Caused by: java\.io\.(?:IO|FileNotFound)Exception: (.+)$"
     r"|(No space left on device)",
     re.MULTILINE,
 )

@@ -53,6 +53,16 @@ def test_a_file_that_is_gone_is_named_in_one_line(spark: SparkSession, tmp_path:
     assert reason(raised.value) == f"Path does not exist: file:{tmp_path}/gone.parquet."
 
 
+def test_a_folder_that_spark_can_not_make_is_named_in_one_line(spark: SparkSession) -> None:
+    """As where it may not, which holds for root as well: the task fails, and not the job."""
+    with pytest.raises(Exception, match="Mkdirs failed") as raised:
+        spark.range(1).write.parquet("/proc/nowhere")
+    why = reason(raised.value)
+    assert why
+    assert why.startswith("Mkdirs failed to create file:/proc/nowhere")
+    assert "\n" not in why
+
+
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), pa.ArrowInvalid("no Parquet")])
 def test_what_a_task_of_python_can_not_do_is_its_last_line(spark: SparkSession, error: Exception) -> None:
     def fail(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
