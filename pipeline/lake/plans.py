@@ -29,7 +29,12 @@ class RunProgress:
 
     @classmethod
     def of(cls, text: str | None) -> "RunProgress":
-        """Of the JSON that it was written as; None is that of a run that nobody has begun."""
+        """Of the JSON that it was written as; None is that of a run that nobody has begun.
+
+        Releases that wrote no object have finished their runs, or only they can.
+        """
+        if text and not text.startswith("{"):
+            return cls(done=True)
         return cls(**json.loads(text)) if text else cls()
 
 
