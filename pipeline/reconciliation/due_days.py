@@ -124,8 +124,12 @@ def _days_back(root: str, yesterday: Period) -> Iterator[Period]:
 
 
 def first_day(root: str, yesterday: Period) -> int:
-    """When the first day began that the lake has anything of; yesterday, if it has nothing of before."""
-    found = (day for place in (RAW, MANIFESTS) for day in folders(root, place) if is_day(day))
+    """When the first day began of which the stream has files, or if it has none, any hour a commit.
+
+    Of the day before a lake's first there are commits of hours that were only counted, or assumed to be quiet.
+    """
+    places = ([day for day in folders(root, place) if is_day(day)] for place in (RAW, MANIFESTS))
+    found = next(filter(None, places), [])
     return min((yesterday.start, *(hour_start(f"{day.removeprefix('day=')}/00") for day in found)))
 
 

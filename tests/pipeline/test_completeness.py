@@ -306,3 +306,11 @@ def test_days_before_anything_arrived_are_not_due(tmp_path: Path) -> None:
     arrive(tmp_path, hour_path(day(1).start))
     assert due_days(LakeView(str(tmp_path)), day(0)) == ([day(1), day(0)], [])
     assert due_days(LakeView(str(tmp_path / "empty")), day(0)) == ([day(0)], [])
+
+
+def test_a_day_of_which_hours_were_counted_alone_before_the_lakes_first_file_is_not_due(tmp_path: Path) -> None:
+    """A run counts the day before the first that is due, too: else the first day of all would grow by one each night."""
+    arrive(tmp_path, hour_path(day(1).start))
+    for hour in day(2).hours():
+        change(tmp_path, hour, counted=0, sealed_at=NOW)
+    assert due_days(LakeView(str(tmp_path)), day(0)) == ([day(1), day(0)], [])
