@@ -11,10 +11,11 @@ from clarion.aws import IN_TIME
 from clarion.settings import Settings
 from pipeline.compaction.compact import new_files
 from pipeline.jobs.shared import name_incomplete, settings_of
+from pipeline.lake.commits import is_since
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.plans import LEASE_MS
 from pipeline.lake.raw import arrival_hour
-from pipeline.period import HOUR_MS, Period, hour_runs
+from pipeline.period import Period, hour_path, hour_runs
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.repair import replay
 from pipeline.terminal import Exit, every_thousand, log
@@ -22,6 +23,8 @@ from pipeline.terms import terms_of
 
 CHOICES = ("receipt", "subscription_id", "network", "difference")
 """The columns of differences that the command line may name a value of, beside the client."""
+FRESH_MS = 30 * 60_000
+"""A lake of which something was committed so lately is compacted up to now, but for files that have just come."""
 PATIENT = IN_TIME.merge(Config(retries={"total_max_attempts": 5}))
 """Gives up long before the lease of a run has ended."""
 
@@ -58,16 +61,16 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
 
 
 def _not_compacted(lake: EventLake, wanted: argparse.Namespace) -> list[str]:
-    """The hours since the period began that have ended, and have files that no commit names, or no commit.
+    """The hours since the period began that have files which no commit names, or have ended without a commit.
 
-    Of the hour under way files come all the time.
+    To the hour under way files come all the time: it is one of these only if nothing was committed for `FRESH_MS`.
     """
-    since = Period(wanted.period.start, wanted.now // HOUR_MS * HOUR_MS)
-    if since.start >= since.end:
-        return []
-    committed = {each.hour for each in lake.view.manifests(since)}
+    since, under_way = Period(wanted.period.start, wanted.now), hour_path(wanted.now)
+    commits = {each.hour: each.commit for each in lake.view.manifests(since)}
     pending = set(map(arrival_hour, new_files(lake, since)))
-    return [hour for hour in since.hours() if hour in pending or hour not in committed]
+    if any(is_since(wanted.now - FRESH_MS, each) for each in commits.values()):
+        pending.discard(under_way)
+    return [hour for hour in since.hours() if hour in pending or (hour != under_way and hour not in commits)]
 
 
 def chosen(differences: DataFrame, wanted: argparse.Namespace) -> DataFrame:
