@@ -21,7 +21,7 @@ from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import SKEW
 from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.findings import Difference
-from pipeline.in_force.limits import LimitHistory
+from pipeline.in_force.limits import DEPLOYED_MS, LimitHistory
 from pipeline.in_force.rules import in_force, without_seams
 from pipeline.in_force.states import known, known_files, limit_history
 from pipeline.lake.commits import LAKE_ERRORS, LakeView
@@ -66,7 +66,7 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_ba
     Claims are known that were made up to `claims_back` milliseconds before the period: without older ones, whatever was
     dropped as a duplicate of theirs seems to be `wrongly_dropped`, and what was lost beside them `missing`.
     """
-    limits = limit_history(lake.view, period.start, now, terms.grace)
+    limits = limit_history(lake.view, period.start, now, max(terms.grace, DEPLOYED_MS))
     records = recorded(lake, period, now, claims_back, lookback(lake.root, period, limits.reach, terms.lookback))
     if fits_few(lake.spark):
         # To compare all of it takes less than to find out what has to be.

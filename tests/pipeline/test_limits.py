@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import pipeline
+from clarion.decisions import NotificationDecision
+from clarion.events import LimitsLoaded
 from clarion.limiter import SUBSCRIPTION_CAP, Limit
 from clarion.networks import STATEMENTS, network
 from clarion.networks.statements.codec import Statement
@@ -20,17 +22,20 @@ from clarion.networks.statements.signature import sign
 from pipeline import arguments
 from pipeline.cli import JOBS
 from pipeline.columns import EventKind
+from pipeline.compaction.compact import compact
+from pipeline.explain.request import ExplainRequest, explain
 from pipeline.generator.day import generate
 from pipeline.generator.plan import Plan
 from pipeline.generator.writing import declare_complete
 from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.in_force.states import limit_history
 from pipeline.lake.event_lake import EventLake
+from pipeline.lake.lookup import Lookup
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, arrivals, instant_text
 from pipeline.reconciliation.caps import with_caps
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.terms import Terms
-from tests.pipeline.small_lake import LakeRow, write_rows
+from tests.pipeline.small_lake import LakeRow, SmallLake, Way, ruled, subscribed, write_rows
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 PERIOD, NOW = Period(START, START + HOUR_MS), START + 2 * HOUR_MS
@@ -106,6 +111,25 @@ def test_a_refusal_is_lawful_by_the_limit_that_the_deployment_has(refused: Event
     given(refused, LONG)
     found = reconcile(refused, PERIOD, NOW, Terms()).differences.persist()
     assert found.collect() == []
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_while_a_deployment_changes_limits_what_the_old_version_decides_is_right(lake: EventLake, count: int) -> None:
+    """Three a minute before. Five minutes after the first new worker began, an old one refuses the fourth."""
+    small, before = SmallLake(lake.root), START - HOUR_MS
+    ways = [Way(START + 300_000 + number * 1_000, number) for number in range(1, 5)]
+    for at, limit in ((before, 3), (START, count)):
+        small.stream(
+            LimitsLoaded(network=STATEMENTS, at=at, count=limit, window=60_000, cooldown=0, cap=300, cap_window=60_000)
+        )
+    small.stream(subscribed(at=before), ruled(ways[0].key, at=before))
+    for way in ways[:3]:
+        small.stream(*way.delivered())
+    small.stream(ways[3].observed(), ways[3].envelope(), ways[3].notification(NotificationDecision.RATE_LIMITED))
+    compact(lake, Period(before, NOW), NOW)
+    assert reconcile(lake, PERIOD, NOW, Terms()).differences.collect() == []
+    answer = explain(Lookup(lake.root), ExplainRequest(UUID(int=1), Period(before, NOW)))
+    assert [one.verdict.found for each in answer.receipts for one in each.notifications] == ["right"] * 4
 
 
 def test_a_secret_condition_excuses_no_refusal_that_no_limit_bears_out(
