@@ -22,6 +22,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from clarion.limiter import LATENESS
 from pipeline.columns import EventKind
 from pipeline.compaction.compact import new_files
 from pipeline.lake.commits import MANIFESTS, LakeView, Manifest, read_manifest, read_manifests, update
@@ -190,9 +191,15 @@ def _observed(lines: Lines) -> DataFrame:
 
 
 def _decided(lines: Lines) -> DataFrame:
-    """Any decision may be wrong, or all that is left of its envelope."""
+    """Any decision may be wrong, or all that is left of its envelope.
+
+    What was decided late is judged as of an hour before, and its envelope may be of the day before that.
+    """
     envelopes = lines(EventKind.ENVELOPE).select(_day_of(F.col("observed_at")))
-    return envelopes.unionByName(lines(EventKind.NOTIFICATION).select(_day_of(judged_at())))
+    notified = lines(EventKind.NOTIFICATION)
+    late = notified.where(F.col("judged_at") <= F.col("at") - LATENESS)
+    parts = (envelopes, notified.select(_day_of(judged_at())), late.select(_day_of(F.col("judged_at") - LATENESS)))
+    return reduce(DataFrame.unionByName, parts)
 
 
 def _claimed(lines: Lines, lake: EventLake, days: Sequence[Period], yesterday: Period) -> DataFrame:

@@ -80,6 +80,17 @@ def test_a_day_is_judged_again_once_its_damaged_file_is_put_right_and_its_hour_c
     assert changed_days(lake, YESTERDAY, NOW) == [DAYS[0]]
 
 
+def test_the_day_of_an_envelope_is_judged_again_that_was_decided_on_the_next_one(lake: EventLake) -> None:
+    """Observed at 23:30, decided at 01:15, and judged as of 00:15."""
+    way = Way(DAYS[1].start - 30 * 60_000)
+    way.at = DAYS[1].start + 75 * 60_000
+    decided = way.notification()
+    decided = decided.model_copy(update={"judged_at": decided.at - HOUR_MS})
+    SmallLake(lake.root).commit(decided, at=ARRIVED)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW) == DAYS[:2]
+
+
 def test_a_day_that_was_judged_by_hand_is_judged_again_by_rules_that_come_late_under_an_hour_of_before(
     lake: EventLake,
 ) -> None:
