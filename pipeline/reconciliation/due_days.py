@@ -155,13 +155,15 @@ def changed_days(lake: EventLake, yesterday: Period, now: int) -> list[Period]:
 def _changed(lake: EventLake, verdicts: Verdicts, every: Verdicts, yesterday: Period, now: int) -> list[Period]:
     """Of days that were judged at the same moment, and so by the same hours as far as these concern them.
 
-    Rules of before these days may come late under an hour of before them: then `every` day has seen it otherwise. Of
-    hours before those that concern a day, one is noted in vain. The report's `sealed_at`, when it was judged, stays.
+    Rules of before these days may come late under an hour of before them, which none of these has to have seen: whether
+    it has changed is known by `every` day's verdict. The report's `sealed_at`, when it was judged, stays.
     """
     days = list(verdicts)
+    own, any_day = _seen_by(verdicts), _seen_by(every)
+    concerning = arrivals(days[0], now)
     arrived = lake.view.manifests(arrivals(min(every, key=attrgetter("start")), now))
-    seen = ChainMap(*(dict(verdict.seen) for verdict in (*verdicts.values(), *every.values())))
-    unseen = [hour for hour in arrived if hour.sealed_at is None or hour.sealed_at != seen.get(hour.hour)]
+    seen = {each.hour: (own if concerning.has_hour(each.hour) else any_day).get(each.hour) for each in arrived}
+    unseen = [hour for hour in arrived if hour.sealed_at is None or hour.sealed_at != seen[hour.hour]]
     lines = partial(_lines_of, lake, unseen)
     parts = [
         _observed(lines),
@@ -180,6 +182,11 @@ def _changed(lake: EventLake, verdicts: Verdicts, every: Verdicts, yesterday: Pe
             update(lake.root, report_name(day), partial(replace, seen=hours))
             update(lake.root, differences_name(day), partial(replace, sealed_at=now, seen=hours))
     return [day for day in days if day.start in found]
+
+
+def _seen_by(verdicts: Verdicts) -> Mapping[str, int | None]:
+    """By hour, when it was sealed as one of them has seen it."""
+    return ChainMap(*(dict(verdict.seen) for verdict in verdicts.values()))
 
 
 def _lines_of(lake: EventLake, hours: Sequence[Manifest], kind: EventKind) -> DataFrame:

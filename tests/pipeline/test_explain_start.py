@@ -45,12 +45,12 @@ import sys, time
 from pipeline import __main__, direct
 from pipeline.lake.pending import PendingLines
 
-def answer(words):
+def answer(wanted):
     lines = PendingLines(".")
     print(lines._folder, flush=True)
     time.sleep(60)
 
-direct.main, sys.argv = answer, ["clarion-pipeline", "explain"]
+direct.run, sys.argv = answer, ["clarion-pipeline", "explain", "--client", "00" * 32, "--lake", "."]
 sys.exit(__main__.main())
 """
 

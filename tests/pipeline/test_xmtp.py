@@ -130,7 +130,10 @@ def test_what_no_keys_can_bear_out_is_a_fault(
 
 
 def test_next_to_a_change_of_the_rule_nothing_is_missing(lake: EventLake) -> None:
-    write_rows(lake, EventKind.SUBSCRIPTION, [(START - 1, XMTP, OWNER, CLIENT, "apns", "active", None, 1, 1)])
+    write_rows(lake, EventKind.SUBSCRIPTION, [
+        (START - back, XMTP, OWNER, CLIENT, "apns", status, None, 1, 1)
+        for back, status in ((2, "invalid"), (1, "active"))
+    ])  # fmt: skip
     assert amiss(lake, {(n, OWNER): None for n in range(3)}) == {}
 
 
