@@ -58,7 +58,7 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.reconciliation.reconcile import reconcile, size_of
 from pipeline.reconciliation.verify import verified
-from pipeline.spark.session import fitted, session
+from pipeline.spark.session import session, small_lake_settings
 from pipeline.terms import Terms
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
@@ -229,7 +229,7 @@ def verify_stage(root: str) -> StageTimes:
     """One turn: the stage from the lake's files on, and what it is compared with; both have warmed up before."""
     lake = EventLake(session("bench", cores=CORES), root)
     some = last_hours(STAGED_HOURS)
-    facts = verified(lake.files(EventKind.OBSERVED, some), some)
+    facts = verified(lake.file_paths(EventKind.OBSERVED, some), some)
     count = facts.where("flaw is null or flaw not in ('malformed', 'unsupported_proof')").count()
     with _processes(CORES, CORES) as processes:
         bare_seconds(processes, root)
@@ -279,7 +279,7 @@ def reconciled(root: str, period: Period) -> Reconciled:
     size = size_of(LakeView(root), period, NOW, TERMS)
     lake = EventLake(session("bench", cores=CORES, size=size), root)
     path = f"{root}/{period.start}"
-    with fitted(lake.spark, size):
+    with small_lake_settings(lake.spark, size):
         reconcile(lake, period, NOW, TERMS).differences.select(*SAME).write.mode("overwrite").parquet(path)
     took, processor = time.perf_counter() - begun, processor_seconds()
     lake.spark.stop()

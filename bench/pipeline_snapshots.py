@@ -20,11 +20,11 @@ from bench.processors import processor_seconds
 from pipeline.columns import EventKind
 from pipeline.generator.writing import hour_columns, write_kind
 from pipeline.in_force.rules import in_force
-from pipeline.in_force.states import known, write_snapshots
+from pipeline.in_force.states import states_since, write_snapshots
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.snapshots import day_of, read_snapshot
 from pipeline.period import DAY_MS, HOUR_MS
-from pipeline.reconciliation.wanted import named
+from pipeline.reconciliation.wanted import rules_naming
 from pipeline.spark.session import session
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
@@ -101,8 +101,8 @@ def _found(lake: EventLake, rules: int) -> DataFrame:
     numbers = lake.spark.range(0, rules, max(1, rules // ENVELOPES))
     envelopes = numbers.select(F.array(_key(F.col("id") + 1)).alias("keys"))
     since = START + 2 * DAY_MS + HOUR_MS
-    changes = named(known(lake, EventKind.RULES, since, since), envelopes)
-    return in_force(changes, known(lake, EventKind.SUBSCRIPTION, since, since))
+    changes = rules_naming(states_since(lake, EventKind.RULES, since, since), envelopes)
+    return in_force(changes, states_since(lake, EventKind.SUBSCRIPTION, since, since))
 
 
 def _seconds(work: Callable[[], object]) -> float:

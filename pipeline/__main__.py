@@ -22,14 +22,14 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str] | None) -> int:
     """What reads the lake by itself starts within a second, for it imports nothing of Spark."""
-    wanted = arguments.parse(words)
-    if wanted.job in {"explain", "erase"}:
+    options = arguments.parse(words)
+    if options.job in {"explain", "erase"}:
         from pipeline import direct  # noqa: PLC0415 - and no more than that
 
-        return direct.run(wanted)
+        return direct.run(options)
     from pipeline import cli  # noqa: PLC0415 - Spark takes its time
 
-    return cli.run(wanted)
+    return cli.run(options)
 
 
 if __name__ == "__main__":

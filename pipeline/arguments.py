@@ -27,7 +27,7 @@ DIGITS = 64
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The `job`, its `lake`, `period` and `now` (UNIX milliseconds), and what else the job takes.
 
-    `asked`: the period was given. `why`: the findings for which a strict run ends with 1.
+    `has_explicit_period`: the period was given. `findings`: those for which a strict run ends with 1.
     """
     parser = argparse.ArgumentParser(
         prog="clarion-pipeline",
@@ -39,38 +39,38 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         job = jobs.add_parser(name, help=description, description=description)
         for add in adders:
             add(job)
-    wanted = parser.parse_args(arguments)
-    if wanted.now > now_ms() + CLOCKS_DIFFER_MS:
+    options = parser.parse_args(arguments)
+    if options.now > now_ms() + CLOCKS_DIFFER_MS:
         parser.error("--now must not be in the future: hours would be sealed, and files removed, too early")
-    if getattr(wanted, "dry_run", True) is False and wanted.now < now_ms() - CLOCKS_DIFFER_MS:
+    if getattr(options, "dry_run", True) is False and options.now < now_ms() - CLOCKS_DIFFER_MS:
         parser.error("--now of the past needs --dry-run: what has happened since would be left aside")
-    if wanted.job == "erase" and wanted.span:
+    if options.job == "erase" and options.span:
         parser.error("erase has neither --from nor --to: it is always all of the lake")
-    if wanted.job == "explain" and not (wanted.thing or wanted.client):
+    if options.job == "explain" and not (options.thing or options.client):
         parser.error("explain what? A receipt, a subscription, an envelope, or all of a --client")
-    wanted.why = []
-    wanted.asked = wanted.start is not None
-    until, days = (wanted.now, EXPLAINED_DAYS) if wanted.job == "explain" else (wanted.now - wanted.now % DAY_MS, 1)
-    end = wanted.end or until
-    start = wanted.start if wanted.asked else end - days * DAY_MS
+    options.findings = []
+    options.has_explicit_period = options.start is not None
+    until, days = (options.now, EXPLAINED_DAYS) if options.job == "explain" else (options.now - options.now % DAY_MS, 1)
+    end = options.end or until
+    start = options.start if options.has_explicit_period else end - days * DAY_MS
     if end <= start:
-        before = "now" if wanted.job == "explain" else "today"
-        parser.error("--to must be after --from" if wanted.end else f"without --to, --from must be before {before}")
-    wanted.period = Period(start, end)
-    return wanted
+        before = "now" if options.job == "explain" else "today"
+        parser.error("--to must be after --from" if options.end else f"without --to, --from must be before {before}")
+    options.period = Period(start, end)
+    return options
 
 
-def _lake(job: Parser) -> None:
+def _add_lake(job: Parser) -> None:
     job.add_argument("--lake", required=True, help="path or URI, such as s3://bucket/lake")
 
 
-def _oversize(job: Parser) -> None:
+def _add_oversize(job: Parser) -> None:
     job.add_argument("--oversize", help="path or URI of the bucket with the envelopes too large for a message")
 
 
-def _spark_job(job: Parser) -> None:
-    _lake(job)
-    _oversize(job)
+def _add_spark_job(job: Parser) -> None:
+    _add_lake(job)
+    _add_oversize(job)
     job.add_argument(
         "--now",
         type=instant,
@@ -79,7 +79,7 @@ def _spark_job(job: Parser) -> None:
     )
 
 
-def _period(job: Parser) -> None:
+def _add_period(job: Parser) -> None:
     job.set_defaults(has_period=True)
     job.add_argument(
         "--from", dest="start", type=instant, help="UTC, such as 2026-11-20T16:00; default: yesterday's start"
@@ -87,18 +87,18 @@ def _period(job: Parser) -> None:
     job.add_argument("--to", dest="end", type=instant, help="exclusive end; default: yesterday's end")
 
 
-def _strict(found: str) -> Callable[[Parser], None]:
+def _add_strict(found: str) -> Callable[[Parser], None]:
     def add(job: Parser) -> None:
         job.add_argument("--strict", action="store_true", help=f"end with 1 if {found}")
 
     return add
 
 
-def _complete(job: Parser) -> None:
+def _add_provisional(job: Parser) -> None:
     job.add_argument("--provisional", action="store_true", help="judge hours that are not over by what has arrived")
 
 
-def _counting(job: Parser) -> None:
+def _add_counter(job: Parser) -> None:
     counting = job.add_mutually_exclusive_group()
     counting.add_argument("--stream", help="Firehose's name: ask CloudWatch how many records it took")
     counting.add_argument(
@@ -106,7 +106,7 @@ def _counting(job: Parser) -> None:
     )
 
 
-def _reading_again(job: Parser) -> None:
+def _add_unreadable(job: Parser) -> None:
     job.add_argument(
         "--unreadable",
         choices=(AGAIN, DROP),
@@ -114,7 +114,7 @@ def _reading_again(job: Parser) -> None:
     )
 
 
-def _watching(job: Parser) -> None:
+def _add_watch(job: Parser) -> None:
     job.add_argument(
         "--every", type=_positive, default=60, help="seconds from one batch to the next; default: %(default)s"
     )
@@ -128,8 +128,8 @@ def _watching(job: Parser) -> None:
     job.add_argument("--stage", help="record the losses in CloudWatch, as this deployment's")
 
 
-def _replaying(job: Parser) -> None:
-    _careful(job)
+def _add_replay(job: Parser) -> None:
+    _add_dry_run(job)
     # Of an hour that is not over, what seems to be lost may be on its way into the lake.
     job.set_defaults(provisional=False)
     job.add_argument("--per-second", type=_pace, default=50, help="messages a second, at most; default: %(default)s")
@@ -143,13 +143,13 @@ def _replaying(job: Parser) -> None:
     job.add_argument("--difference", choices=[str(each) for each in REPAIRABLE], help="only differences of this kind")
 
 
-def _paged(job: Parser) -> None:
+def _add_page(job: Parser) -> None:
     job.add_argument("--page", help="where to write the page; default: beside the tables")
     job.add_argument("--stage", help="the deployment that the page names")
 
 
-def _retiring(job: Parser) -> None:
-    _careful(job)
+def _add_retire(job: Parser) -> None:
+    _add_dry_run(job)
     job.add_argument(
         "--dead-days",
         type=_positive,
@@ -166,7 +166,7 @@ def _retiring(job: Parser) -> None:
     job.add_argument("--show", type=int, default=20, help="how many to list by id, oldest first; default: %(default)s")
 
 
-def _explaining(job: Parser) -> None:
+def _add_explain(job: Parser) -> None:
     job.add_argument(
         "thing",
         metavar="RECEIPT|SUBSCRIPTION|ENVELOPE",
@@ -191,8 +191,8 @@ def _explaining(job: Parser) -> None:
     job.add_argument("--json", action="store_true", help="for machines")
 
 
-def _erasing(job: Parser) -> None:
-    _careful(job)
+def _add_erase(job: Parser) -> None:
+    _add_dry_run(job)
     job.add_argument("client", metavar="CLIENT", type=client_id, help="its id, 32 or 64 hex digits")
     job.add_argument("--from", "--to", dest="span", help=argparse.SUPPRESS)
 
@@ -253,11 +253,11 @@ def _uuid(text: str) -> UUID:
         raise argparse.ArgumentTypeError("is no UUID") from None
 
 
-def _careful(job: Parser) -> None:
+def _add_dry_run(job: Parser) -> None:
     job.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
 
 
-def _generating(job: Parser) -> None:
+def _add_generate(job: Parser) -> None:
     job.add_argument("--statements", type=int, default=10_000, help="how many; default: %(default)s")
     job.add_argument("--rules", type=int, default=10_000, help="for statements; default: %(default)s")
     job.add_argument("--messages", type=int, default=2_000, help="of XMTP; default: %(default)s")
@@ -281,32 +281,38 @@ def _generating(job: Parser) -> None:
 _JOBS: dict[str, tuple[str, *tuple[Callable[[Parser], None], ...]]] = {
     "explain": (
         "say of one thing what became of it, what should have, and why",
-        *(_lake, _oversize, _explaining, partial(add_options, names=("grace", "late"))),
+        *(_add_lake, _add_oversize, _add_explain, partial(add_options, names=("grace", "late"))),
     ),
-    "erase": ("remove what the lake has of a client", _lake, _erasing),
+    "erase": ("remove what the lake has of a client", _add_lake, _add_erase),
     "compact": (
         "turn the stream's small files into Parquet",
-        *(_spark_job, _period, _counting, _reading_again, _strict("a line can't be read, or a file is damaged")),
+        *(
+            _add_spark_job,
+            _add_period,
+            _add_counter,
+            _add_unreadable,
+            _add_strict("a line can't be read, or a file is damaged"),
+        ),
     ),
     "reconcile": (
         "compare what was done with what should have been",
-        *(_spark_job, _period, _complete, add_options),
-        _strict("something differs, a large envelope was not read, or an hour can't be judged"),
+        *(_add_spark_job, _add_period, _add_provisional, add_options),
+        _add_strict("something differs, a large envelope was not read, or an hour can't be judged"),
     ),
-    "watch": ("find what was lost within minutes, until it is stopped", _spark_job, add_options, _watching),
+    "watch": ("find what was lost within minutes, until it is stopped", _add_spark_job, add_options, _add_watch),
     "replay": (
         "send to the live system again what it has lost",
-        *(_spark_job, _period, add_options, _replaying),
+        *(_add_spark_job, _add_period, add_options, _add_replay),
     ),
     "report": (
         "tables and a page about a period",
-        *(_spark_job, _period, _complete, _paged, _strict("an hour can't be judged")),
+        *(_add_spark_job, _add_period, _add_provisional, _add_page, _add_strict("an hour can't be judged")),
     ),
     "daily": (
         "compact, reconcile and report, as the schedule has it",
-        *(_spark_job, _period, _counting, _complete, add_options, _paged),
-        _strict("compact, reconcile or report would, or a day was never judged"),
+        *(_add_spark_job, _add_period, _add_counter, _add_provisional, add_options, _add_page),
+        _add_strict("compact, reconcile or report would, or a day was never judged"),
     ),
-    "retire": ("remove subscriptions that are of no use to anybody", _spark_job, _retiring),
-    "generate": ("make up a day with known answers", _spark_job, _period, _generating),
+    "retire": ("remove subscriptions that are of no use to anybody", _add_spark_job, _add_retire),
+    "generate": ("make up a day with known answers", _add_spark_job, _add_period, _add_generate),
 }

@@ -37,38 +37,38 @@ SETTINGS: dict[str, type[Settings]] = {"replay": replay.ReplaySettings, "retire"
 """What a job needs of the environment, unless it is a dry run."""
 
 
-def run(wanted: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Do a job of `JOBS`; the exit code."""
     try:
-        return _run(wanted)
+        return _run(options)
     except Exception as error:
         if not (why := reason(error)):
             raise
-        log(f"{wanted.job} can't go on: {why}")
+        log(f"{options.job} can't go on: {why}")
         return Exit.NO_ANSWER
 
 
-def _run(wanted: argparse.Namespace) -> int:
-    if wanted.job != "generate" and not exists(wanted.lake):
-        log(f"there is no lake at {wanted.lake}")
+def _run(options: argparse.Namespace) -> int:
+    if options.job != "generate" and not exists(options.lake):
+        log(f"there is no lake at {options.lake}")
         return Exit.FINDING
-    if wanted.job in SETTINGS and not wanted.dry_run:
-        settings_of(SETTINGS[wanted.job])
+    if options.job in SETTINGS and not options.dry_run:
+        settings_of(SETTINGS[options.job])
     started = time.monotonic()
-    log(f"{wanted.job} {wanted.period}" if wanted.has_period else wanted.job)
+    log(f"{options.job} {options.period}" if options.has_period else options.job)
     size = (
-        size_of(LakeView(wanted.lake), wanted.period, wanted.now, terms_of(wanted))
-        if wanted.job == "reconcile" and starts_jvm()
+        size_of(LakeView(options.lake), options.period, options.now, terms_of(options))
+        if options.job == "reconcile" and starts_jvm()
         else None
     )
-    with ended_by_signals(lambda: session(f"clarion {wanted.job}", size=size)) as spark:
+    with ended_by_signals(lambda: session(f"clarion {options.job}", size=size)) as spark:
         try:
             # At a terminal Spark draws a bar.
             with nullcontext() if sys.stderr.isatty() else progress(spark, log):
-                status = JOBS[wanted.job](EventLake(spark, wanted.lake, wanted.oversize), wanted)
+                status = JOBS[options.job](EventLake(spark, options.lake, options.oversize), options)
         finally:
             spark.stop()
-    log(f"{wanted.job} done in {time.monotonic() - started:.0f} s")
-    if wanted.why:
-        log(f"ends with {status}: {'; '.join(wanted.why)}")
+    log(f"{options.job} done in {time.monotonic() - started:.0f} s")
+    if options.findings:
+        log(f"ends with {status}: {'; '.join(options.findings)}")
     return status

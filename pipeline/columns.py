@@ -1,4 +1,4 @@
-"""The kinds of events in the lake and the columns of their rows, for whoever reads them without Spark."""
+"""The kinds of events in the lake and the columns of their rows, for readers without Spark."""
 
 from collections.abc import Iterable
 from enum import StrEnum

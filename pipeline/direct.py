@@ -19,13 +19,13 @@ AS_ARRIVED = ": as they arrived, the other kinds' lines among them"
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def run(wanted: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Do a job of `JOBS`; the exit code."""
     try:
-        if not exists(wanted.lake):
-            log(f"there is no lake at {wanted.lake}")
+        if not exists(options.lake):
+            log(f"there is no lake at {options.lake}")
             return Exit.FINDING
-        return JOBS[wanted.job](wanted)
+        return JOBS[options.job](options)
     except BrokenPipeError:
         raise
     except AnotherErasure as error:
@@ -36,14 +36,16 @@ def run(wanted: argparse.Namespace) -> int:
         return Exit.NO_ANSWER
 
 
-def run_explain(wanted: argparse.Namespace) -> int:
-    request = ExplainRequest(wanted.thing, wanted.period, wanted.client, wanted.show, terms_of(wanted), wanted.oversize)
+def run_explain(options: argparse.Namespace) -> int:
+    request = ExplainRequest(
+        options.thing, options.period, options.client, options.show, terms_of(options), options.oversize
+    )
     try:
-        answer = explain(Lookup(wanted.lake), request)
+        answer = explain(Lookup(options.lake), request)
     except NotOfClientError as error:
         log(str(error))
         return Exit.BAD_USAGE
-    print(json.dumps(answer.to_json(), indent=2) if wanted.json else "\n".join(map(printable, answer.lines())))
+    print(json.dumps(answer.to_json(), indent=2) if options.json else "\n".join(map(printable, answer.lines())))
     if not answer.found:
         return Exit.FINDING
     return Exit.NOT_SURE if answer.doubts else Exit.DONE
@@ -54,15 +56,15 @@ def printable(line: str) -> str:
     return CONTROLS.sub("\N{REPLACEMENT CHARACTER}", line)
 
 
-def run_erase(wanted: argparse.Namespace) -> int:
-    erased = erase(wanted.lake, wanted.client, dry_run=wanted.dry_run, report=log)
+def run_erase(options: argparse.Namespace) -> int:
+    erased = erase(options.lake, options.client, dry_run=options.dry_run, on_progress=log)
     for kind, count in erased.removed.items():
         log(f"{count:>12,} {kind}{AS_ARRIVED * (kind == RAW)}")
     if erased.is_nothing:
         log("nothing is left: the lake has nothing of this client (mistyped, or erased already)")
     else:
         named = f"{erased.subscriptions:,} subscription{'s' * (erased.subscriptions != 1)}"
-        log(f"{'would be ' * wanted.dry_run}removed, of {named}")
+        log(f"{'would be ' * options.dry_run}removed, of {named}")
     for each in erased.left:
         log(f"left as it is: {each}")
     print(json.dumps(erased._asdict()))

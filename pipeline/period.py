@@ -17,6 +17,10 @@ LATEST_MS = QUEUED_MS + DAY_MS
 """No line arrives later than this after its time, unless it was redriven."""
 SNAPSHOT_DAYS = 50
 """Days that a daily snapshot is kept: more than the 45 for which claims are looked up."""
+CLOCK_SKEW_MS = 5 * 60_000
+"""How far two clocks may be apart."""
+FIREHOSE_BUFFER_MS = 15 * 60_000
+"""How long Firehose holds records at most: longer than `lake_buffer_s`."""
 FOREVER = (1 << 63) - 1
 """The end of what has not ended."""
 _HOUR = "%Y-%m-%d/%H"

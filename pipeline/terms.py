@@ -10,18 +10,18 @@ import pyarrow as pa
 
 from pipeline.period import HOUR_MS
 
-TERMS, SECRET, LARGE = "terms", "secret", "large"
-JUDGED = (TERMS, SECRET, LARGE)
+TERMS, SECRET, UNREAD_ENVELOPES = "terms", "secret", "large"
+JUDGED = (TERMS, SECRET, UNREAD_ENVELOPES)
 """Tables in the commit of the differences.
 
-Of the notifications in `SECRET`, a secret condition says what was right; the envelopes in `LARGE` were not read, since
-nobody said where those lie that are too large for a message.
+Of the notifications in `SECRET`, a secret condition says what was right; the envelopes in `UNREAD_ENVELOPES` are too
+large for a message, and were not read for want of `--oversize`.
 """
 _TERMS = pa.schema([
     ("grace", pa.int64()), ("late", pa.int64()), ("lookback", pa.int64()), ("oversize", pa.string()),
 ])  # fmt: skip
 _SECRET = pa.schema([("network", pa.string()), ("notifications", pa.int64())])
-_LARGE = pa.schema([("network", pa.string()), ("envelopes", pa.int64())])
+_UNREAD_ENVELOPES = pa.schema([("network", pa.string()), ("envelopes", pa.int64())])
 _OPTIONS = {
     "grace": ("--grace-seconds", 1_000, "around a change of rules or limits, either decision is right"),
     "late": ("--late-seconds", 1_000, "a later delivery is a difference"),
@@ -78,7 +78,7 @@ def tables_of(
     return {
         TERMS: pa.Table.from_pylist([{**asdict(terms), "oversize": oversize}], _TERMS),
         SECRET: pa.Table.from_pylist(counts, _SECRET),
-        LARGE: pa.Table.from_pylist(unread, _LARGE),
+        UNREAD_ENVELOPES: pa.Table.from_pylist(unread, _UNREAD_ENVELOPES),
     }
 
 

@@ -23,16 +23,16 @@ from pipeline.lake.event_lake import HOME, EventLake, paths_frame
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import LINES, arrived_files, line_batches
 from pipeline.lake.schemas import RULE, SCHEMAS, in_spark
-from pipeline.period import HOUR_MS, Period
+from pipeline.period import CLOCK_SKEW_MS, FIREHOSE_BUFFER_MS, HOUR_MS, Period
 
-MOST_ROUNDS = 20
+MAX_ROUNDS = 20
 """Attempts at an hour that other commits overtake; then `CommitConflict`."""
-MOST_LONG = 1 << 53
+MAX_LONG = 1 << 53
 """What is more is no instant, span or count: sums of a few still fit into 64 bits."""
-AHEAD_MS = 20 * 60_000
+MAX_AHEAD_MS = FIREHOSE_BUFFER_MS + CLOCK_SKEW_MS
 """A line dated later than that after the end of its hour of arrival is of a clock that is ahead.
 
-Firehose adds to an hour's last file for a quarter of an hour.
+Until then Firehose adds to an hour's last file.
 """
 _UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z"
 """For Java, whose `$` would let a line break follow."""
@@ -61,14 +61,14 @@ def compact(lake: EventLake, arrived: Period, now: int, counted: Mapping[str, in
     """Commit what has arrived in these hours, and seal those that are over at `now` (UNIX milliseconds).
 
     `counted` says how many records must at least be there, by hour. Where another commit comes first, the hour is begun
-    anew. Hours that have got many small files by now get fewer. Raises `CommitConflict` after `MOST_ROUNDS`.
+    anew. Hours that have got many small files by now get fewer. Raises `CommitConflict` after `MAX_ROUNDS`.
     """
     counted = counted or {}
     total: Counter[str] = Counter()
-    for rounds_left in reversed(range(MOST_ROUNDS)):
+    for rounds_left in reversed(range(MAX_ROUNDS)):
         lake.view.refresh()
         known = {each.hour: each for each in lake.view.manifests(arrived)}
-        (added, damaged), conflict = read_files(lake, list(new_files(lake, arrived))), False
+        (added, damaged), conflict = convert_files(lake, list(new_files(lake, arrived))), False
         for hour in sorted({*known, *added, *counted}):
             new = replace(added.get(hour, Manifest(hour, "")), counted=counted.get(hour))
             try:
@@ -92,7 +92,7 @@ def new_files(lake: EventLake, arrived: Period) -> Iterable[str]:
     return (path for paths in arrived_files(lake.root, arrived).values() for path in paths if path not in known)
 
 
-def read_files(lake: EventLake, paths: list[str]) -> tuple[dict[str, Manifest], list[str]]:
+def convert_files(lake: EventLake, paths: list[str]) -> tuple[dict[str, Manifest], list[str]]:
     """What the stream's files hold, written for each hour, and committed nowhere; and those that are damaged."""
     if not paths:
         return {}, []
@@ -127,7 +127,7 @@ def _checked(added: Manifest) -> Manifest:
 
 
 def _commit(root: str, known: Manifest | None, added: Manifest, now: int) -> None:
-    """Add to an hour what is new; nothing is committed if nothing is, or if nobody knows anything of the hour."""
+    """Add to an hour what is new; nothing is committed if nothing is, or if nothing is known of the hour."""
     known = known or Manifest(added.hour, "")
     counted = max((count for count in (known.counted, added.counted) if count is not None), default=None)
     new = replace(known, counted=counted, raw=(*known.raw, *added.raw), kinds=merged(known.kinds, added.kinds))
@@ -184,7 +184,7 @@ def _is(kind: EventKind) -> Column:
     says_so = (_get("event", "string") == kind) & (_get("version", "int") == VERSION)
     words = (column.words for column in COLUMNS[kind])
     arrived = F.unix_millis(F.to_timestamp(HOME, "yyyy-MM-dd/HH")) + HOUR_MS
-    dated = [_get(name, "long") <= arrived + AHEAD_MS for name in _DATES if name in SCHEMAS[kind].names]
+    dated = [_get(name, "long") <= arrived + MAX_AHEAD_MS for name in _DATES if name in SCHEMAS[kind].names]
     return reduce(and_, [*map(_is_good, SCHEMAS[kind].fields, words), *dated], says_so)
 
 
@@ -204,7 +204,7 @@ def _in_limits(field: StructField, words: Sequence[str], value: Column) -> Colum
     if field.name in NOTIFICATION_KEY:
         return value.rlike(_UUID)
     if isinstance(field.dataType, LongType):
-        return value.between(0, MOST_LONG)
+        return value.between(0, MAX_LONG)
     return F.lit(True)
 
 

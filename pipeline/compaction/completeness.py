@@ -9,11 +9,11 @@ from pipeline.lake.commits import LakeView, Manifest
 from pipeline.lake.files import listed
 from pipeline.lake.parquet import DataFile
 from pipeline.lake.raw import arrived_files
-from pipeline.lake.snapshots import GRACE_MS, IN_FORCE, LATE_FILES_MS, day_of, last_before, unread_hours
-from pipeline.period import HOUR_MS, Period, arrivals, hour_start
+from pipeline.lake.snapshots import IN_FORCE, LATE_FILES_MS, SNAPSHOT_LEAD_MS, day_of, last_before, unread_hours
+from pipeline.period import FIREHOSE_BUFFER_MS, HOUR_MS, Period, arrivals, hour_start
 
-SEALED_AFTER_MS = 15 * 60_000
-"""After its end an hour has all its files, unless they are late: Firehose holds records for less, by `lake_buffer_s`."""
+SEALED_AFTER_MS = FIREHOSE_BUFFER_MS
+"""This long after its end an hour has all its files, unless they are late."""
 EXAMPLE = ", such as "
 """What follows in a reason is a file of that hour."""
 
@@ -31,16 +31,16 @@ class IncompleteHour(NamedTuple):
 def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: bool = False) -> list[IncompleteHour]:
     """Those among the hours in which something of the period arrives: the one before to the one after, up to `now`.
 
-    Of the hours before them, those that hold lines which neither a commit nor the last snapshot of what is in force has:
+    Of the hours before them, those with lines that are in neither a commit nor the last snapshot of what is in force:
     rules may be among them, without which what was rightly queued seems to be unexpected.
 
-    If `provisional`, an hour that is not over yet is judged by what has arrived. Who judges by the same `view` meets
-    what was found complete.
+    If `provisional`, an hour that is not over yet is judged by what has arrived. A job that judges by the same `view`
+    reads what was found complete.
     """
     arrival = arrivals(period, min(period.end + HOUR_MS, max(now, period.start + 1)))
     found = {each.hour: each for each in view.manifests(arrival)}
     arrived, sizes = arrived_files(view.root, arrival), _sizes(view.root, found.values())
-    bases = {kind: last_before(view.root, kind, period.start - GRACE_MS) for kind in IN_FORCE}
+    bases = {kind: last_before(view.root, kind, period.start - SNAPSHOT_LEAD_MS) for kind in IN_FORCE}
     carried = {hour for kind, base in bases.items() if base for hour in unread_hours(view.root, kind, base)}
     known_until = min(base.end if base else 0 for base in bases.values())
     incomplete = unread_before(view, Period(known_until, arrival.start), carried)
@@ -52,7 +52,7 @@ def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: b
 
 
 def unread_before(view: LakeView, before: Period, carried: Collection[str]) -> list[IncompleteHour]:
-    """Those that hold lines which nobody has read: of the hours since a snapshot's end, and of those `carried` by it.
+    """Those with lines not compacted or unreadable: of the hours since a snapshot's end, and of those `carried` by it.
 
     What came late to the hours of a snapshot is not in it, either.
     """

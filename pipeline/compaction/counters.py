@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from botocore.config import Config
 
-from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
+from pipeline.period import DAY_MS, FIREHOSE_BUFFER_MS, HOUR_MS, Period, hour_path
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_cloudwatch.type_defs import MetricStatTypeDef
 
-ASKED = Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 3})
-BUFFERED = timedelta(minutes=15)
-"""How long Firehose holds records at most. It names a file by the hour of its first record."""
+CLOUDWATCH_CONFIG = Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 3})
+BUFFERED = timedelta(milliseconds=FIREHOSE_BUFFER_MS)
+"""Firehose names a file by the hour of its first record."""
 STEP = timedelta(minutes=5)
 KEPT_MS = 63 * DAY_MS
 """How long CloudWatch keeps figures of five minutes. They are fewer than the 100,800 that one answer may have."""

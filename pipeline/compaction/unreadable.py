@@ -1,4 +1,4 @@
-"""Read again the lines that nobody could read, as a later release may; or leave them out for good."""
+"""Read the unreadable lines again, as a later release may; or leave them out for good."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from pipeline.period import Period
 def read_again(lake: EventLake, arrived: Period, now: int, *, drop: bool) -> Mapping[str, int]:
     """Commit as what they are the lines of these hours that could not be read; or `drop` them. How many, by kind.
 
-    An hour that has changed is sealed anew: so whoever judged by it judges again. Raises `CommitConflict`.
+    An hour that has changed is sealed anew: so a day that was judged by it is judged again. Raises `CommitConflict`.
     """
     total: Counter[str] = Counter()
     for hour in lake.view.manifests(arrived):

@@ -12,7 +12,7 @@ from pipeline.period import DAY_MS
 
 KEPT_MS = 2 * DAY_MS
 """How long a file is kept after no manifest names it: no reader runs longer."""
-LOOKED_BACK_MS = 7 * DAY_MS
+LOOKBACK_MS = 7 * DAY_MS
 
 
 def vacuum(root: str, kinds: Iterable[str], now: int) -> list[str]:
@@ -25,11 +25,11 @@ def vacuum(root: str, kinds: Iterable[str], now: int) -> list[str]:
     homes = _settled_homes(root, tuple(kinds), now - KEPT_MS)
     tops = sorted({each.partition("/hour=")[0] for each in homes})
     found = chain.from_iterable(listed(root, top).items() for top in tops)
-    left = [path for path, info in found if _is_left(path, info, homes, now - KEPT_MS)]
-    for hour, touched in _kinds_by_name(left).items():
+    unreferenced = [path for path, info in found if _is_unreferenced(path, info, homes, now - KEPT_MS)]
+    for hour, touched in _kinds_by_name(unreferenced).items():
         write_links(root, hour, touched)
-    remove(root, left)
-    return left
+    remove(root, unreferenced)
+    return unreferenced
 
 
 def _kinds_by_name(paths: Iterable[str]) -> Mapping[str, set[str]]:
@@ -44,7 +44,7 @@ def _kinds_by_name(paths: Iterable[str]) -> Mapping[str, set[str]]:
 def _settled_homes(root: str, kinds: Sequence[str], until: int) -> dict[str, set[str]]:
     """Folders whose last commit was in the week up to `until`, with the files that count there."""
     found = listed(root, MANIFESTS).items()
-    names = [name_of(path) for path, info in found if until - LOOKED_BACK_MS <= _written_at(info) < until]
+    names = [name_of(path) for path, info in found if until - LOOKBACK_MS <= _written_at(info) < until]
     homes: dict[str, set[str]] = {}
     for manifest in read_manifests(root, names):
         named = {each.path for each in manifest.files}
@@ -52,7 +52,7 @@ def _settled_homes(root: str, kinds: Sequence[str], until: int) -> dict[str, set
     return {each: named for each, named in homes.items() if each.partition("/")[0] in kinds}
 
 
-def _is_left(path: str, info: fs.FileInfo, homes: Mapping[str, set[str]], until: int) -> bool:
+def _is_unreferenced(path: str, info: fs.FileInfo, homes: Mapping[str, set[str]], until: int) -> bool:
     of = path.partition("/commit=")[0]
     return of in homes and path not in homes[of] and _written_at(info) < until
 

@@ -26,7 +26,7 @@ NAMELESS = {MANIFESTS, JOURNALS, LINKS}
 COMMITTED = "/commit="
 """Part of the path of a data file that counts only if a manifest names it."""
 
-type Report = Callable[[str], None]
+type OnProgress = Callable[[str], None]
 
 
 class ErasureJournal(NamedTuple):
@@ -64,17 +64,17 @@ class Erased(NamedTuple):
         return not (self.removed or self.subscriptions or self.left)
 
 
-def erase(root: str, client: bytes, *, dry_run: bool, report: Report) -> Erased:
+def erase(root: str, client: bytes, *, dry_run: bool, on_progress: OnProgress) -> Erased:
     """Whatever the lake has of a client at this time; what arrives later, another run removes.
 
     The stream's files are listed before the manifests are read: so one that is compacted meanwhile counts as not
     compacted, or is met in what it became. Raises `AnotherErasure`, unless it is a dry run.
     """
     with nullcontext() if dry_run else ErasureLease(root) as lease:
-        return _erase(root, client, lease, report)
+        return _erase(root, client, lease, on_progress)
 
 
-def _erase(root: str, client: bytes, lease: ErasureLease | None, report: Report) -> Erased:
+def _erase(root: str, client: bytes, lease: ErasureLease | None, on_progress: OnProgress) -> Erased:
     paths = [path for path in listed(root, "") if is_content(path)]
     begun = {path: journal for path, journal in _journals(root, paths) if journal.client == client}
     traces = Traces(client).with_subscriptions(each for journal in begun.values() for each in journal.subscriptions)
@@ -90,7 +90,7 @@ def _erase(root: str, client: bytes, lease: ErasureLease | None, report: Report)
     removed: Counter[str] = Counter()
     for done, name in enumerate(sorted(names), 1):
         removed += rewriter.renew(name)
-        report(f"{done:>6,} of {len(names):,}: {name}")
+        on_progress(f"{done:>6,} of {len(names):,}: {name}")
     removed += _beside(rewriter, set(paths) - _named(_commits(root)))
     rewriter.delete(begun if rewriter.left else [*begun, journal])
     left = tuple(f"{path}: {why}" for path, why in sorted(rewriter.left.items()))

@@ -17,7 +17,7 @@ from pyarrow import compute as pc
 
 from clarion.deliveries import without
 from pipeline.columns import VERSION, EventKind
-from pipeline.lake.raw import LINE_BYTES, bounded, is_cut, is_gzip, lines_of, unpacked
+from pipeline.lake.raw import MAX_LINE_BYTES, bounded, is_cut, is_gzip, lines_of, unpacked
 
 MESSAGE, LINE = "message", "value"
 """Columns of text that may say whose a row is: the message of a replay's plan, and an unreadable line."""
@@ -158,7 +158,7 @@ def _lines(content: bytes) -> Iterator[bytes]:
     """Raises `ValueError` of a line that is too long to be looked through."""
     for line in lines_of(unpacked(content)):
         if is_cut(line):
-            raise ValueError(f"has a line of more than {LINE_BYTES} bytes")
+            raise ValueError(f"has a line of more than {MAX_LINE_BYTES} bytes")
         yield line
 
 

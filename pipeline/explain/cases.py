@@ -151,7 +151,7 @@ class Notified:
         return self.observation.envelope_id or b""
 
 
-class Wish(NamedTuple):
+class RuleAnswers(NamedTuple):
     """How the rules of one subscription want an envelope.
 
     `answers` are what the networks' functions may say; more than one if a secret decides. `certain` says that a rule
@@ -192,23 +192,23 @@ def read(name: str, raw: bytes | None) -> tuple[Envelope | None, EnvelopeDecisio
     return envelope, network(name).verify(envelope)
 
 
-def wish(observation: ObservedReceipt, rules: Sequence[RuleSpan], terms: Terms, until: int = 0) -> Wish:
+def answers_of(observation: ObservedReceipt, rules: Sequence[RuleSpan], terms: Terms, until: int = 0) -> RuleAnswers:
     """Of several rules the most urgent answer counts; one that surely pushes makes the others' secrets irrelevant.
 
     They are those that were in force up to `until`, if that is later than the decision on the envelope.
     """
     envelope, first, last = observation.envelope, observation.first_at, max(observation.last_at, until)
     if envelope is None:
-        return Wish(frozenset(), certain=False)
+        return RuleAnswers(frozenset(), certain=False)
     near = [span for span in rules if span.touches(first, last, terms.grace)]
     answered = [(span.covers(first, last, terms.grace), _answers(envelope, span, first)) for span in near]
     pushing = [(certain, answers) for certain, answers in answered if any(answer.pushes for answer in answers)]
     sure = [answers for certain, answers in pushing if certain and all(answer.pushes for answer in answers)]
     if sure:
         best = min((answer for answers in sure for answer in answers), key=lambda answer: answer.rank)
-        return Wish(frozenset([best]), certain=True)
+        return RuleAnswers(frozenset([best]), certain=True)
     every = frozenset(answer for _, answers in pushing or answered for answer in answers)
-    return Wish(every, certain=any(certain for certain, _ in pushing))
+    return RuleAnswers(every, certain=any(certain for certain, _ in pushing))
 
 
 def _answers(envelope: Envelope, span: RuleSpan, at: int) -> Collection[Wanted]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from clarion.decisions import REACHED, EnvelopeDecision, PushDecision
 from clarion.events import PushTried
 from clarion.networks import network
-from pipeline.explain.cases import Notified, ObservedReceipt, Wish, is_final, wish
+from pipeline.explain.cases import Notified, ObservedReceipt, RuleAnswers, answers_of, is_final
 from pipeline.explain.in_force import RuleSpan
 from pipeline.explain.obstacles import (
     QUEUED,
@@ -99,7 +99,7 @@ def _either_way(observation: ObservedReceipt, rules: Sequence[RuleSpan], terms: 
 
 
 def judge_notification(one: Notified, terms: Terms) -> DecisionVerdict:
-    asked = wish(one.observation, one.rules, terms, one.until)
+    asked = answers_of(one.observation, one.rules, terms, one.until)
     against = _against(one, asked, terms)
     judge = _judge_queued if one.found is QUEUED else _judge_unqueued
     verdict = judge(one, asked, against, terms)
@@ -111,7 +111,7 @@ def judge_notification(one: Notified, terms: Terms) -> DecisionVerdict:
     return verdict
 
 
-def _judge_queued(one: Notified, asked: Wish, against: Obstacle | None, terms: Terms) -> DecisionVerdict:
+def _judge_queued(one: Notified, asked: RuleAnswers, against: Obstacle | None, terms: Terms) -> DecisionVerdict:
     """What was queued is unexpected if anything stood in its way; else it had to reach its provider, in time."""
     obstacle = against or queued_before(one) or over_limit(one) or overfull(one)
     if obstacle:
@@ -124,7 +124,7 @@ def _judge_queued(one: Notified, asked: Wish, against: Obstacle | None, terms: T
     return DecisionVerdict(found, QUEUED, (*_for_it(one, asked), reason))
 
 
-def _judge_unqueued(one: Notified, asked: Wish, against: Obstacle | None, terms: Terms) -> DecisionVerdict:
+def _judge_unqueued(one: Notified, asked: RuleAnswers, against: Obstacle | None, terms: Terms) -> DecisionVerdict:
     obstacle = against or over_limit(one) or full(one) or claimed(one, asked.refusals)
     if obstacle:
         return DecisionVerdict(RIGHT, obstacle.should_be, (obstacle.reason,))
@@ -144,7 +144,7 @@ def _judge_unqueued(one: Notified, asked: Wish, against: Obstacle | None, terms:
     )
 
 
-def _against(one: Notified, asked: Wish, terms: Terms) -> Obstacle | None:
+def _against(one: Notified, asked: RuleAnswers, terms: Terms) -> Obstacle | None:
     """Why the subscription has no claim to the envelope at all."""
     seen = one.observation
     if not seen.has_bytes:
@@ -161,12 +161,12 @@ def _against(one: Notified, asked: Wish, terms: Terms) -> Obstacle | None:
     return None
 
 
-def _alternatives(asked: Wish) -> str:
+def _alternatives(asked: RuleAnswers) -> str:
     in_order = sorted(asked.answers, key=lambda answer: answer.rank)
     return " or ".join(in_order)
 
 
-def _for_it(one: Notified, asked: Wish) -> tuple[str, ...]:
+def _for_it(one: Notified, asked: RuleAnswers) -> tuple[str, ...]:
     """Why it should have been pushed."""
     named = (f"A rule in force since {clock(span.since)} names it ({span.described})." for span in one.rules[:1])
     wanted = [f"So it is wanted as {_alternatives(asked)}."] if asked.answers else []

@@ -15,10 +15,10 @@ from pipeline.explain.cases import PossibleClaim
 from pipeline.lake.commits import read_manifests
 from pipeline.lake.lookup import Lookup, Sought, kind_of, of_row
 from pipeline.lake.snapshots import (
-    CLAIMED_BACK_MS,
+    CLAIM_LOOKBACK_MS,
     CLAIMS,
-    GRACE_MS,
     LATE_FILES_MS,
+    SNAPSHOT_LEAD_MS,
     last_before,
     snapshot_days,
     snapshot_name,
@@ -57,7 +57,7 @@ class Known:
     def claims(self, envelope_ids: Collection[bytes]) -> list[PossibleClaim]:
         """Those that snapshots have of earlier days."""
         days = snapshot_days(self.lookup.root, CLAIMS)
-        near = [day for day in days if self.since - CLAIMED_BACK_MS < day.end and day.start < self.until]
+        near = [day for day in days if self.since - CLAIM_LOOKBACK_MS < day.end and day.start < self.until]
         paths = self._files(CLAIMS, near) if envelope_ids else []
         return [PossibleClaim.of_row(row) for row in self.lookup.rows(paths, "envelope_id", envelope_ids)]
 
@@ -85,7 +85,7 @@ class Known:
         return [each.hour for each in found if each.sealed_at != unread[each.hour]]
 
     def _day(self, model: type[Event]) -> Period | None:
-        return last_before(self.lookup.root, kind_of(model), self.since - GRACE_MS)
+        return last_before(self.lookup.root, kind_of(model), self.since - SNAPSHOT_LEAD_MS)
 
     def _files(self, name: str, days: Iterable[Period]) -> list[str]:
         found = read_manifests(self.lookup.root, [snapshot_name(name, day) for day in days])

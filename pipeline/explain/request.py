@@ -22,7 +22,7 @@ from pipeline.lake.lookup import Lookup
 from pipeline.period import HOUR_MS, Period
 from pipeline.terms import DEFAULT, Terms
 
-MOST = 1_000
+MAX_SUBSCRIPTIONS = 1_000
 """Subscriptions of an envelope that are judged, unless `--client` is given."""
 
 
@@ -99,7 +99,7 @@ def _left_out(request: ExplainRequest, answer: Explanation, others: int) -> Iter
 def _some(owners: set[UUID], trail: Trail) -> set[UUID]:
     """At most so many, first of all those of whom nothing was decided."""
     decided = {one.subscription_id for one in trail.notified}
-    return set(sorted(owners, key=lambda owner: (owner in decided, owner))[:MOST])
+    return set(sorted(owners, key=lambda owner: (owner in decided, owner))[:MAX_SUBSCRIPTIONS])
 
 
 def _of_subscriptions(

@@ -10,12 +10,10 @@ from pipeline.explain.cases import ObservedReceipt
 from pipeline.lake.files import read_bytes
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_days
-from pipeline.period import DAY_MS, Period, arrivals
+from pipeline.period import CLOCK_SKEW_MS, DAY_MS, Period, arrivals
 
 LOOKBACK_MS = 7 * DAY_MS
 """How far before a period claims without a snapshot are looked for."""
-CLOCKS_MS = 300_000
-"""How far the clocks of those who write to the lake, and of the lake itself, may be apart."""
 
 
 @dataclass
@@ -62,7 +60,7 @@ class Trail:
         """Whether nothing that arrived before `since` can be of it."""
         if self.began_at is None:
             return False
-        return arrivals(Period(self.began_at - CLOCKS_MS, since), since).start >= since
+        return arrivals(Period(self.began_at - CLOCK_SKEW_MS, since), since).start >= since
 
 
 def follow_envelope(lookup: Lookup, envelope_id: bytes, period: Period) -> Trail:

@@ -5,7 +5,7 @@
                                        └─▶ the last states ──▶ snapshot of a later day
 
 A snapshot has the last state of each subscription, rule or limit, by all lines that had arrived when its day ended:
-rules sorted by their keys, subscriptions by their ids. Whoever reads it reads with it what was compacted since, which
+rules sorted by their keys, subscriptions by their ids. A reader reads with it what was compacted since, which
 may be a late file of an earlier hour. A line that is there twice changes nothing. What was removed is remembered for a
 while, as a line from before may still arrive: where an hour can't be read in full, since before that hour.
 """
@@ -32,9 +32,9 @@ from pipeline.lake.parquet import DataFile
 from pipeline.lake.schemas import RULE, SCHEMAS
 from pipeline.lake.small_tables import read_rows
 from pipeline.lake.snapshots import (
-    GRACE_MS,
     IN_FORCE,
     LATE_FILES_MS,
+    SNAPSHOT_LEAD_MS,
     day_of,
     last_before,
     made_at,
@@ -63,17 +63,17 @@ MARGIN_MS = 6 * HOUR_MS
 """Longer than `compact` takes: what it seals may be committed so much later."""
 
 
-def known(lake: EventLake, kind: EventKind, since: int, now: int) -> DataFrame:
+def states_since(lake: EventLake, kind: EventKind, since: int, now: int) -> DataFrame:
     """What was in force at `since`, and all changes from then up to `now`, in the schema of `STATES`.
 
     There may be earlier changes among them, and lines more than once.
     """
-    return _states(lake, kind, last_before(lake.root, kind, since - GRACE_MS), now)
+    return _states(lake, kind, last_before(lake.root, kind, since - SNAPSHOT_LEAD_MS), now)
 
 
 def known_files(view: LakeView, kind: EventKind, since: int, now: int) -> list[DataFile]:
-    """The files that `known` reads."""
-    base = last_before(view.root, kind, since - GRACE_MS)
+    """The files that `states_since` reads."""
+    base = last_before(view.root, kind, since - SNAPSHOT_LEAD_MS)
     snapshot = read_snapshot(view.root, kind, base) if base else None
     return [*(snapshot.files if snapshot else ()), *_changed(view, kind, base, now)]
 
@@ -94,7 +94,7 @@ def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
 
 
 def _unread(view: LakeView, kind: EventKind, base: Period | None, end: int) -> dict[str, int | None]:
-    """The hours before `end` that nobody could read in full, with their `sealed_at`; `base` is the snapshot before."""
+    """The hours before `end` that could not be read in full, with their `sealed_at`; `base` is the snapshot before."""
     carried = unread_hours(view.root, kind, base) if base else {}
     unread = [each.hour for each in unread_before(view, Period(base.end if base else 0, end), carried.keys())]
     return {hour: found.sealed_at if (found := _manifest(view, hour)) else None for hour in unread}
@@ -144,7 +144,7 @@ def _changed(view: LakeView, kind: EventKind, base: Period | None, until: int) -
 def _late_files(view: LakeView, kind: EventKind, base: Period) -> Iterator[DataFile]:
     """Of the hours before a snapshot's end, those that have changed since; what isn't sealed yet may have.
 
-    Of long before, only what could not be read in full changes, once somebody can.
+    Of long before, only what could not be read in full changes, once it is readable.
     """
     moment = made_at(view.root, kind, base) - MARGIN_MS
     late = Period(base.end - LATE_FILES_MS, base.end)
@@ -192,7 +192,7 @@ def last_rules(states: DataFrame, owners: DataFrame, remembered_from: int) -> Da
 
     `owners` are `subscription_id, status, generation`, persisted, of the subscriptions that have changed since `states`
     were known, or whose rules have; both null of one that is forgotten, or not known yet. Rules of an earlier generation
-    than theirs, of a removed one, and old ones of nobody's are left out.
+    than theirs, of a removed one, and old ones without a subscription are left out.
     """
     now = owners.select("subscription_id", F.struct("status", "generation").alias("now"))
     known = states.join(broadcast_if_few(now), on="subscription_id", how="left")

@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pipeline.arguments import DROP
 from pipeline.columns import UNREADABLE, EventKind
 from pipeline.compaction.compact import compact
-from pipeline.compaction.counters import ASKED, NotCounted, records_by_hour
+from pipeline.compaction.counters import CLOUDWATCH_CONFIG, NotCounted, records_by_hour
 from pipeline.compaction.unreadable import read_again
 from pipeline.compaction.vacuum import KEPT_MS, vacuum
 from pipeline.jobs.shared import strict
@@ -24,26 +24,26 @@ SWEPT = (*EventKind, UNREADABLE, DIFFERENCES, SNAPSHOTS, REPORTS)
 """What the daily run may write, and so remove. The little that `watch` and `replay` leave uncommitted expires instead."""
 
 
-def run(lake: EventLake, wanted: argparse.Namespace) -> int:
-    return _read_again(lake, wanted) if wanted.unreadable else compact_arrived(lake, wanted)
+def run(lake: EventLake, options: argparse.Namespace) -> int:
+    return _read_again(lake, options) if options.unreadable else compact_arrived(lake, options)
 
 
-def compact_arrived(lake: EventLake, wanted: argparse.Namespace) -> int:
+def compact_arrived(lake: EventLake, options: argparse.Namespace) -> int:
     """Earlier hours that no run has compacted are done as well."""
-    period = Period(first_uncompacted(lake, wanted.period.start), wanted.period.end)
-    counted = _counted(lake, wanted)
-    compacted = compact(lake, period, wanted.now, counted)
+    period = Period(first_uncompacted(lake, options.period.start), options.period.end)
+    counted = _counted(lake, options)
+    compacted = compact(lake, period, options.now, counted)
     for kind, count in sorted(compacted.lines.items()):
         log(f"{count:>12,} {kind}")
     for path in compacted.damaged:
         log(f"damaged, and left out: {path}")
-    for path in misplaced(lake.root, wanted.period):
+    for path in misplaced(lake.root, options.period):
         log(f"of no hour, and left out: {path}")
-    removed = vacuum(lake.root, SWEPT, wanted.now)
+    removed = vacuum(lake.root, SWEPT, options.now)
     log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
-    unanswered = [wanted.stream] if wanted.stream and counted is None else []
+    unanswered = [options.stream] if options.stream and counted is None else []
     return strict(
-        wanted,
+        options,
         {
             "lines can't be read": compacted.unreadable,
             "files are damaged": compacted.damaged,
@@ -52,26 +52,26 @@ def compact_arrived(lake: EventLake, wanted: argparse.Namespace) -> int:
     )
 
 
-def _read_again(lake: EventLake, wanted: argparse.Namespace) -> int:
-    read = read_again(lake, wanted.period, wanted.now, drop=wanted.unreadable == DROP)
+def _read_again(lake: EventLake, options: argparse.Namespace) -> int:
+    read = read_again(lake, options.period, options.now, drop=options.unreadable == DROP)
     for kind, count in sorted(read.items()):
         log(f"{count:>12,} {kind}, of what could not be read")
-    return strict(wanted, {"lines can't be read": read.get(UNREADABLE, 0)})
+    return strict(options, {"lines can't be read": read.get(UNREADABLE, 0)})
 
 
-def _counted(lake: EventLake, wanted: argparse.Namespace) -> dict[str, int] | None:
+def _counted(lake: EventLake, options: argparse.Namespace) -> dict[str, int] | None:
     """What the live system's counters say. Without them, an hour in which nothing has arrived can't be judged."""
-    if wanted.assume_quiet:
-        return dict.fromkeys(wanted.period.hours(), 0)
-    if not wanted.stream:
+    if options.assume_quiet:
+        return dict.fromkeys(options.period.hours(), 0)
+    if not options.stream:
         return None
 
     def has_files() -> bool:
-        return bool(arrived_files(lake.root, wanted.period))
+        return bool(arrived_files(lake.root, options.period))
 
     try:
-        client = boto3.client("cloudwatch", config=ASKED)
-        return records_by_hour(client, wanted.stream, wanted.period, wanted.now, has_files)
+        client = boto3.client("cloudwatch", config=CLOUDWATCH_CONFIG)
+        return records_by_hour(client, options.stream, options.period, options.now, has_files)
     except (BotoCoreError, ClientError, NotCounted) as error:
         log(f"CloudWatch does not say how many records came: {error}")
         return None

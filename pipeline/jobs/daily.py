@@ -25,61 +25,61 @@ from pipeline.spark.ending import reason
 from pipeline.terminal import log
 
 
-def run(lake: EventLake, wanted: argparse.Namespace) -> int:
+def run(lake: EventLake, options: argparse.Namespace) -> int:
     """Raises `ExceptionGroup` of what has stopped the snapshots or some days, once all other days are judged."""
-    days = DueDays([wanted.period], []) if wanted.asked else due_days(lake.view, wanted.period)
-    unreported = [] if wanted.asked else unreported_days(lake.root, wanted.period, wanted.now)
-    first = min((day.start for day in days.due), default=wanted.period.start)
-    period = Period(_compacted_from(lake, wanted, first), wanted.now)
-    status = compact.compact_arrived(lake, with_period(wanted, period))
+    days = DueDays([options.period], []) if options.has_explicit_period else due_days(lake.view, options.period)
+    unreported = [] if options.has_explicit_period else unreported_days(lake.root, options.period, options.now)
+    first = min((day.start for day in days.due), default=options.period.start)
+    period = Period(_compacted_from(lake, options, first), options.now)
+    status = compact.compact_arrived(lake, with_period(options, period))
     errors = list[Exception]()
     with _others_go_on(errors, "the day's snapshot"):
-        for kind, count in write_snapshots(lake, wanted.now).items():
+        for kind, count in write_snapshots(lake, options.now).items():
             log(f"{count:>12,} {kind} in the day's snapshot")
     for day in days.overdue:
         log(f"never judged: {day}")
     judged = set(days.due)
-    if not wanted.asked:
+    if not options.has_explicit_period:
         with _others_go_on(errors, "what came late"):
-            judged.update(changed_days(lake, wanted.period, wanted.now))
-    status = max(status, _judge(lake, wanted, judged, errors))
-    status = max(status, _repeat_findings(lake, wanted, {wanted.period, *unreported} - judged, errors))
+            judged.update(changed_days(lake, options.period, options.now))
+    status = max(status, _judge(lake, options, judged, errors))
+    status = max(status, _repeat_findings(lake, options, {options.period, *unreported} - judged, errors))
     if errors:
         raise ExceptionGroup("days that could not be judged, or what later ones need", errors)
-    if not wanted.asked:
-        note_reported(lake.root, wanted.now)
-    return max(status, strict(wanted, {"days were never judged": len(days.overdue)}))
+    if not options.has_explicit_period:
+        note_reported(lake.root, options.now)
+    return max(status, strict(options, {"days were never judged": len(days.overdue)}))
 
 
-def _compacted_from(lake: EventLake, wanted: argparse.Namespace, first_due: int) -> int:
+def _compacted_from(lake: EventLake, options: argparse.Namespace, first_due: int) -> int:
     """From the day before the first that is due; where somebody counts, as far back as a day may be judged again.
 
     So a night that has an answer makes up for those that had none.
     """
-    if not wanted.stream:
+    if not options.stream:
         return first_due - DAY_MS
-    earliest: int = wanted.now - LATEST_MS
-    return min(first_due - DAY_MS, max(first_day(lake.root, wanted.period), earliest))
+    earliest: int = options.now - LATEST_MS
+    return min(first_due - DAY_MS, max(first_day(lake.root, options.period), earliest))
 
 
-def _judge(lake: EventLake, wanted: argparse.Namespace, days: Collection[Period], errors: list[Exception]) -> int:
+def _judge(lake: EventLake, options: argparse.Namespace, days: Collection[Period], errors: list[Exception]) -> int:
     status = 0
     for day in sorted(days, key=attrgetter("start")):
         log(f"the day {day}")
-        of_day = with_period(wanted, day)
+        of_day = with_period(options, day)
         with _others_go_on(errors, f"the day {day}"):
             status = max(status, reconcile.run(lake, of_day), report.run(lake, of_day))
     return status
 
 
 def _repeat_findings(
-    lake: EventLake, wanted: argparse.Namespace, days: Collection[Period], errors: list[Exception]
+    lake: EventLake, options: argparse.Namespace, days: Collection[Period], errors: list[Exception]
 ) -> int:
     """End also for what an earlier run has found of days."""
     status = 0
     for day in sorted(days, key=attrgetter("start")):
         with _others_go_on(errors, f"the day {day}"):
-            status = max(status, _status_of_judged(lake, with_period(wanted, day)))
+            status = max(status, _status_of_judged(lake, with_period(options, day)))
     return status
 
 
@@ -93,10 +93,10 @@ def _others_go_on(errors: list[Exception], what: str) -> Iterator[None]:
         errors.append(error)
 
 
-def _status_of_judged(lake: EventLake, wanted: argparse.Namespace) -> int:
+def _status_of_judged(lake: EventLake, options: argparse.Namespace) -> int:
     """What `reconcile` returned for a period that an earlier run has judged."""
-    found = lake.differences(wanted.period)
+    found = lake.differences(options.period)
     differences = found.count() if found is not None else 0
     return reconcile.strictly(
-        wanted, differences, reconcile.unread_then(lake, wanted.period), name_incomplete(lake, wanted)
+        options, differences, reconcile.unread_earlier(lake, options.period), name_incomplete(lake, options)
     )

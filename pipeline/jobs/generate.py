@@ -11,25 +11,25 @@ from pipeline.period import HOUR_MS
 from pipeline.terminal import Exit, log
 
 
-def run(lake: EventLake, wanted: argparse.Namespace) -> int:
-    plan = _plan(lake, wanted)
-    generate(lake, plan, compacted=wanted.compacted)
+def run(lake: EventLake, options: argparse.Namespace) -> int:
+    plan = _plan(lake, options)
+    generate(lake, plan, compacted=options.compacted)
     log(f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.messages:,} messages of XMTP, {plan.period}")
     planted = answers(lake).groupBy("difference").count().collect()
     print(json.dumps({row["difference"]: row["count"] for row in planted}))
     return Exit.DONE
 
 
-def _plan(lake: EventLake, wanted: argparse.Namespace) -> Plan:
+def _plan(lake: EventLake, options: argparse.Namespace) -> Plan:
     return Plan(
-        wanted.period.start,
-        statements=wanted.statements,
-        rules=wanted.rules,
-        messages=wanted.messages,
-        hours=(wanted.period.end - wanted.period.start) // HOUR_MS,
-        earlier=wanted.earlier,
-        delayed=wanted.delayed,
-        seed=wanted.seed,
-        faults=SOME_OF_EACH if wanted.faults else NO_FAULTS,
-        limits=limit_history(lake.view, wanted.period.start, wanted.now).at(NETWORK, wanted.period.start),
+        options.period.start,
+        statements=options.statements,
+        rules=options.rules,
+        messages=options.messages,
+        hours=(options.period.end - options.period.start) // HOUR_MS,
+        earlier=options.earlier,
+        delayed=options.delayed,
+        seed=options.seed,
+        faults=SOME_OF_EACH if options.faults else NO_FAULTS,
+        limits=limit_history(lake.view, options.period.start, options.now).at(NETWORK, options.period.start),
     )

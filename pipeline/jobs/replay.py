@@ -33,17 +33,19 @@ class ReplaySettings(Settings):
     envelopes_queue_url: str
 
 
-def run(lake: EventLake, wanted: argparse.Namespace) -> int:
-    settings = None if wanted.dry_run else settings_of(ReplaySettings)
-    incomplete, later = name_incomplete(lake, wanted), _not_compacted(lake, wanted)
+def run(lake: EventLake, options: argparse.Namespace) -> int:
+    settings = None if options.dry_run else settings_of(ReplaySettings)
+    incomplete, later = name_incomplete(lake, options), _not_compacted(lake, options)
     if later:
         log(f"not compacted yet, and may say what was sent since; compact first: {', '.join(hour_runs(later))}")
     if (incomplete or later) and settings:
         log("nothing is sent: what seems to be lost may only be missing here")
         return Exit.FINDING
-    found = reconcile(lake, wanted.period, wanted.now, terms_of(wanted)).differences
-    lost = chosen(found, wanted)
-    planned = replay.plan(lake, lost, wanted.period, wanted.now, dry_run=wanted.dry_run, queues_lost=wanted.queues_lost)
+    found = reconcile(lake, options.period, options.now, terms_of(options)).differences
+    lost = chosen(found, options)
+    planned = replay.plan(
+        lake, lost, options.period, options.now, dry_run=options.dry_run, queues_lost=options.queues_lost
+    )
     log(f"{planned.messages:>12,} notifications to send again")
     log(f"{planned.expired:>12,} left: their envelopes have expired, or are gone")
     log(f"{planned.waiting:>12,} left: dispatch has them still, and tries them again")
@@ -51,7 +53,7 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     if settings:
         report = every_thousand("sent")
         client, queue = boto3.client("sqs", config=PATIENT), settings.envelopes_queue_url
-        sent = replay.send(lake, client, queue, now=wanted.now, per_second=wanted.per_second, report=report)
+        sent = replay.send(lake, client, queue, now=options.now, per_second=options.per_second, on_progress=report)
         log(f"{sent.messages:>12,} messages sent")
         for run_left in sent.left:
             again = "if it was killed, another one can finish it"
@@ -60,25 +62,25 @@ def run(lake: EventLake, wanted: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _not_compacted(lake: EventLake, wanted: argparse.Namespace) -> list[str]:
+def _not_compacted(lake: EventLake, options: argparse.Namespace) -> list[str]:
     """The hours since the period began that have files which no commit names, or have ended without a commit.
 
     To the hour under way files come all the time: it is one of these only if nothing was committed for `FRESH_MS`.
     """
-    since, under_way = Period(wanted.period.start, wanted.now), hour_path(wanted.now)
+    since, under_way = Period(options.period.start, options.now), hour_path(options.now)
     commits = {each.hour: each.commit for each in lake.view.manifests(since)}
     pending = set(map(arrival_hour, new_files(lake, since)))
-    if any(is_since(wanted.now - FRESH_MS, each) for each in commits.values()):
+    if any(is_since(options.now - FRESH_MS, each) for each in commits.values()):
         pending.discard(under_way)
     return [hour for hour in since.hours() if hour in pending or (hour != under_way and hour not in commits)]
 
 
-def chosen(differences: DataFrame, wanted: argparse.Namespace) -> DataFrame:
+def chosen(differences: DataFrame, options: argparse.Namespace) -> DataFrame:
     """The slice that the command line asks for; without one, all."""
     rows = differences
     for name in CHOICES:
-        if value := getattr(wanted, name):
+        if value := getattr(options, name):
             rows = rows.where(F.col(name) == str(value))
-    if wanted.client is not None:
-        rows = rows.where(F.col("client_id") == F.lit(wanted.client))
+    if options.client is not None:
+        rows = rows.where(F.col("client_id") == F.lit(options.client))
     return rows

@@ -23,29 +23,29 @@ class RetireSettings(EventSettings):
     table_prefix: str
 
 
-def run(lake: EventLake, wanted: argparse.Namespace) -> int:
-    settings = None if wanted.dry_run else settings_of(RetireSettings)
-    incomplete = name_incomplete(lake, _of_idle_days(wanted))
+def run(lake: EventLake, options: argparse.Namespace) -> int:
+    settings = None if options.dry_run else settings_of(RetireSettings)
+    incomplete = name_incomplete(lake, _of_idle_days(options))
     if incomplete:
         log("no idle one is listed: the lake may not know of its use. Compact what has arrived, or ask for fewer days")
-    after = retire.RetireAfter(dead=wanted.dead_days, idle=None if incomplete else wanted.idle_days)
-    useless = retire.useless(lake, wanted.now, after).persist()
+    after = retire.RetireAfter(dead=options.dead_days, idle=None if incomplete else options.idle_days)
+    useless = retire.useless(lake, options.now, after).persist()
     for row in useless.groupBy("why").count().collect():
         log(f"{row['count']:>12,} {row['why']}")
-    for row in useless.orderBy("since").limit(wanted.show).collect():
+    for row in useless.orderBy("since").limit(options.show).collect():
         since = datetime.fromtimestamp(row["since"] / 1000, UTC)
         log(f"{row['subscription_id']}  {row['why']} since {since:%Y-%m-%d}")
     if settings:
-        removed = _remove(settings, useless, wanted.now)
+        removed = _remove(settings, useless, options.now)
         log(f"{removed:>12,} removed; what has changed meanwhile stays")
     return Exit.FINDING if incomplete else Exit.DONE
 
 
-def _of_idle_days(wanted: argparse.Namespace) -> argparse.Namespace:
+def _of_idle_days(options: argparse.Namespace) -> argparse.Namespace:
     """The same, of the time in which something has to be known of: up to the last hours, whose files still arrive."""
-    end = (wanted.now - SEALED_AFTER_MS) // HOUR_MS * HOUR_MS - HOUR_MS
-    period = Period(wanted.now - wanted.idle_days * DAY_MS, end)
-    return with_period(wanted, period, provisional=False)
+    end = (options.now - SEALED_AFTER_MS) // HOUR_MS * HOUR_MS - HOUR_MS
+    period = Period(options.now - options.idle_days * DAY_MS, end)
+    return with_period(options, period, provisional=False)
 
 
 def _remove(settings: RetireSettings, useless: DataFrame, now: int) -> int:

@@ -33,17 +33,17 @@ def _variable(loc: tuple[int | str, ...]) -> str:
     return f"{PREFIX}{loc[0]}: ".upper() if loc else ""
 
 
-def with_period(wanted: argparse.Namespace, period: Period, **others: object) -> argparse.Namespace:
+def with_period(options: argparse.Namespace, period: Period, **others: object) -> argparse.Namespace:
     """The same command line, but for the period and `others`."""
-    return argparse.Namespace(**{**vars(wanted), "period": period, **others})
+    return argparse.Namespace(**{**vars(options), "period": period, **others})
 
 
-def strict(wanted: argparse.Namespace, found: Mapping[str, int | Sequence[object]]) -> int:
+def strict(options: argparse.Namespace, found: Mapping[str, int | Sequence[object]]) -> int:
     """1 if `--strict` is given and something was found, which is kept for the last line: how much, or the first of it."""
     why = ", ".join(_found(what, some) for what, some in found.items() if some)
-    if not wanted.strict or not why:
+    if not options.strict or not why:
         return Exit.DONE
-    wanted.why.append(f"{wanted.period}: {why}")
+    options.findings.append(f"{options.period}: {why}")
     return Exit.FINDING
 
 
@@ -54,9 +54,9 @@ def _found(what: str, some: int | Sequence[object]) -> str:
     return f"{len(some):,} {what} ({'; '.join(map(str, some[:NAMED]))}{more})"
 
 
-def name_incomplete(lake: EventLake, wanted: argparse.Namespace) -> Sequence[IncompleteHour]:
+def name_incomplete(lake: EventLake, options: argparse.Namespace) -> Sequence[IncompleteHour]:
     """The hours that can't be judged; all are logged."""
-    hours = incomplete_hours(lake.view, wanted.period, wanted.now, provisional=wanted.provisional)
+    hours = incomplete_hours(lake.view, options.period, options.now, provisional=options.provisional)
     for _, same in groupby(hours, lambda each: each.reason.partition(EXAMPLE)[0]):
         reasons = dict(same)
         for run in hour_runs(reasons):

@@ -1,10 +1,10 @@
-"""The lake's commits: which files count, hour by hour.
+"""The lake's commits: which files are part of it, hour by hour.
 
-    manifests/day=2026-11-20/hour=16.json                 what counts of an hour of arrival
+    manifests/day=2026-11-20/hour=16.json                 what is committed of an hour of arrival
     <kind>/day=2026-11-20/hour=16/commit=<id>/….parquet   data files, never rewritten
-    symlinks/<kind>/day=2026-11-20/hour=16/files          for Athena: the URI of each data file that counts, a line each
+    symlinks/<kind>/day=2026-11-20/hour=16/files          for Athena: the URI of each committed data file, a line each
 
-Data files are written first, below the id of their commit, and count for nothing until a manifest names them. The
+Data files are written first, below the id of their commit, and are part of the lake once a manifest names them. The
 commit is one write of the manifest, on the condition that the manifest is still the one that it replaces:
 
     a writer                        another writer
@@ -13,7 +13,7 @@ commit is one write of the manifest, on the condition that the manifest is still
     writes B, if A is there         ·
                                     writes C, if A is there: CommitConflict, it begins the hour anew
 
-A reader asks for the manifests once, and then meets the same files for as long as it runs: a file that was left out is
+A reader reads the manifests once, and from then on the same files for as long as it runs: a file that was left out is
 removed by `pipeline.compaction.vacuum`, no earlier than two days later. A commit that is not of an hour has a name, such
 as `snapshots/rules/day=2026-11-20`.
 """
@@ -61,10 +61,10 @@ type Kinds = Mapping[str, tuple[DataFile, ...]]
 
 @dataclass(frozen=True)
 class Manifest:
-    """What counts of an hour.
+    """What is committed of an hour.
 
     `sealed_at` is when it was found complete, in UNIX milliseconds. `counted` is how many records the live system's own
-    counters say must at least have come; None if nobody has asked them. `erased` is how many of its lines have been
+    counters say must at least have come; None if they were not read. `erased` is how many of its lines have been
     removed. `raw` are the stream's files that it was made of.
     `seen`: the hours that a period's differences, or its report, were made of, with the `sealed_at` that each had then.
     `unread`: of a snapshot, the hours before its end that could not be read in full, with theirs.
@@ -114,7 +114,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class LakeView:
-    """What counts in a lake, for a reader that asks several times: each day as it was when it was first asked for."""
+    """What is committed in a lake, for several reads: each day as it was when it was first read."""
 
     root: str
     _days: dict[str, list[Manifest]] = field(default_factory=dict)
@@ -127,11 +127,11 @@ class LakeView:
         return [found for found in chain.from_iterable(map(self._day, days)) if period.has_hour(found.hour)]
 
     def files(self, kind: str, period: Period) -> list[DataFile]:
-        """Those of a kind that count, in order of their hours."""
+        """The committed ones of a kind, in order of their hours."""
         return [file for found in self.manifests(period) for file in found.kinds.get(kind, ())]
 
     def refresh(self) -> None:
-        """From now on, what counts by now."""
+        """From now on, what is committed by now."""
         self._days.clear()
 
     def _day(self, day: str) -> list[Manifest]:
@@ -155,7 +155,7 @@ def manifest_path(hour: str) -> str:
 
 
 def data_folder(kind: str, hour: str, commit: str) -> str:
-    """Where a commit's files of a kind lie. What is of no hour has one folder for all kinds."""
+    """Where a commit's files of a kind lie. A commit that is not of an hour has one folder for all kinds."""
     return f"{home(kind, hour)}/commit={commit}"
 
 
@@ -183,7 +183,7 @@ def read_manifests(root: str, hours: Sequence[str]) -> list[Manifest]:
 
 
 def commit(root: str, new: Manifest, replaces: str | None) -> None:
-    """Make `new` what counts, if the manifest is still that of the commit `replaces`, or still missing if it is None.
+    """Commit `new`, if the manifest is still that of the commit `replaces`, or still missing if it is None.
 
     The data files have to be there already. Raises `CommitConflict`.
     """

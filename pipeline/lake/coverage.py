@@ -9,7 +9,7 @@ from pipeline.columns import UNREADABLE, EventKind
 from pipeline.lake.commits import LakeView, Manifest, read_manifests
 from pipeline.lake.files import folders, is_shown
 from pipeline.lake.raw import RAW, arrived_files, is_day
-from pipeline.lake.snapshots import GRACE_MS, last_before, unread_hours
+from pipeline.lake.snapshots import SNAPSHOT_LEAD_MS, last_before, unread_hours
 from pipeline.period import DAY_MS, Period, hour_runs, hour_start
 
 
@@ -61,7 +61,7 @@ class Coverage:
 
     def doubts_before(self, start: int) -> Iterator[str]:
         """What was in force may be unknown, by lines of long before that could not be read."""
-        day = last_before(self.view.root, EventKind.RULES, start - GRACE_MS)
+        day = last_before(self.view.root, EventKind.RULES, start - SNAPSHOT_LEAD_MS)
         unread = unread_hours(self.view.root, EventKind.RULES, day) if day else {}
         yield from chain.from_iterable(map(_unread, read_manifests(self.view.root, sorted(unread))))
 

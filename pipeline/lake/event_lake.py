@@ -61,7 +61,7 @@ class EventLake:
 
     @cached_property
     def view(self) -> LakeView:
-        """What counts, as all who read this lake meet it until it is refreshed."""
+        """What is committed, as all readers of this lake see it until it is refreshed."""
         return LakeView(self.root)
 
     def path(self, name: str) -> str:
@@ -71,7 +71,7 @@ class EventLake:
         """The rows of a kind by hour of arrival, in its schema; duplicates included."""
         return self.read_files(kind, SCHEMAS[kind], self.view.files(kind, arrived))
 
-    def files(self, kind: EventKind, arrived: Period) -> DataFrame:
+    def file_paths(self, kind: EventKind, arrived: Period) -> DataFrame:
         """`path` of each file of a kind, by hour of arrival: for tasks that read them themselves."""
         return paths_frame(self.spark, [self.path(each.path) for each in self.view.files(kind, arrived)])
 
@@ -104,7 +104,7 @@ class EventLake:
 
         `seen` are the hours that they were made of: see `Manifest`.
         """
-        kinds = {name: self.write_files(name, named(name, rows)).get(name, ())}
+        kinds = {name: self.write_files(name, with_home(name, rows)).get(name, ())}
         kinds |= write_tables(self.root, name, tables or {})
         update(
             self.root,
@@ -171,7 +171,7 @@ def differences_name(period: Period) -> str:
     return f"{DIFFERENCES}/from={period.start}/to={period.end}"
 
 
-def named(name: str, rows: DataFrame) -> DataFrame:
+def with_home(name: str, rows: DataFrame) -> DataFrame:
     """`rows` for `write_files`, all under one name."""
     return rows.select(F.lit(name).alias(HOME), *rows.columns)
 

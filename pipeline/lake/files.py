@@ -123,12 +123,12 @@ def write_text(target: str, text: str) -> None:
 
 
 def write_bytes(target: str, content: bytes) -> None:
-    """As one file, in the place of any other: a reader meets the old one or the new one. In S3 it is one PUT."""
+    """As one file, in the place of any other: a reader reads the old one or the new one. In S3 it is one PUT."""
     files, path = filesystem(target)
     if isinstance(files, fs.LocalFileSystem):
         replace_file(Path(path), content)
         return
-    with opened(target) as stream:
+    with create(target) as stream:
         stream.write(content)
 
 
@@ -143,7 +143,7 @@ def replace_file(target: Path, content: bytes) -> None:
         written.unlink(missing_ok=True)
 
 
-def opened(target: str) -> pa.NativeFile:
+def create(target: str) -> pa.NativeFile:
     """A file to write to, and its folder: in S3 there are none, and PyArrow would make an object for each.
 
     By itself PyArrow compresses what has the name of a compressed file.
@@ -198,7 +198,7 @@ def _swap_object(target: str, change: Change) -> bool:
     except ClientError as error:
         if error.response["Error"]["Code"] not in _LOST:
             raise
-        # The client sends a request again whose answer was lost: then what it meets may be its own object.
+        # The client sends a request again whose answer was lost: then the object may be its own.
         return _object(bucket, key)[0] == text
     return True
 
@@ -222,14 +222,14 @@ def _object(bucket: str, key: str) -> tuple[str | None, str | None]:
 
 @cache
 def s3_client() -> "S3Client":
-    import boto3  # noqa: PLC0415 - it takes as long as all else, and on a disk nobody needs it
+    import boto3  # noqa: PLC0415 - it takes as long as all else, and is needed for S3 alone
     from botocore.config import Config  # noqa: PLC0415 - the same
 
     return boto3.client("s3", config=Config(max_pool_connections=CONNECTIONS))
 
 
 def _swap_file(target: Path, change: Change) -> bool:
-    """Readers, who take no lock, meet the file as it was or as it is from now on."""
+    """Readers, which take no lock, read the file as it was or as it is from now on."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with _locked(target.parent):
         if (text := change(target.read_text() if target.exists() else None)) is None:

@@ -9,10 +9,10 @@ from itertools import chain
 import pyarrow as pa
 from pyarrow import parquet
 
-from pipeline.lake.files import joined, opened
+from pipeline.lake.files import create, joined
 
 ROW_GROUP_BYTES = 64 << 20
-"""In memory: whoever reads a row group has as much of it there."""
+"""In memory: a reader of a row group has as much of it there."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ WRITTEN = pa.schema([("path", pa.string()), ("lines", pa.int64()), ("bytes", pa.
 
 
 def write_parquet(root: str, folder: str, batches: Iterable[pa.RecordBatch]) -> DataFile:
-    """Write a new file into a folder, under its final name at once: nothing is renamed, and nobody reads it yet."""
+    """Write a new file into a folder, under its final name at once: nothing is renamed, no manifest names it yet."""
     path = f"{folder}/{secrets.token_hex(8)}.parquet"
-    hashed, lines, groups = _Hashed(opened(joined(root, path))), 0, _row_groups(batches)
+    hashed, lines, groups = _Hashed(create(joined(root, path))), 0, _row_groups(batches)
     first = next(groups)
     with (
         pa.PythonFile(hashed, mode="w") as sink,

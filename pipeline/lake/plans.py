@@ -13,7 +13,7 @@ from clarion.clock import now_ms
 from pipeline.lake.commits import MANIFESTS, Manifest, name_of, read_manifests
 from pipeline.lake.files import is_shown, joined, listed, read_text, swap_text
 
-REPLAYS, CHECKPOINTS = "replays", "replayed"
+REPLAYS, PROGRESS = "replays", "replayed"
 LEASE_MS = 120_000
 """Lease of a run: longer than a batch takes. Another process may take over this long after a sender was killed."""
 
@@ -29,7 +29,7 @@ class RunProgress:
 
     @classmethod
     def of(cls, text: str | None) -> "RunProgress":
-        """Of the JSON that it was written as; None is that of a run that nobody has begun.
+        """Of the JSON that it was written as; None is that of a run that was not begun.
 
         Releases that wrote no object have finished their runs, or only they can.
         """
@@ -48,7 +48,7 @@ class RunLease:
     """
 
     def __init__(
-        self, root: str, run: str, *, folder: str = CHECKPOINTS, pause_ms: int = 0, clock: Callable[[], int] = now_ms
+        self, root: str, run: str, *, folder: str = PROGRESS, pause_ms: int = 0, clock: Callable[[], int] = now_ms
     ) -> None:
         self._path = joined(root, f"{folder}/{run}")
         self._holder = secrets.token_hex(8)
@@ -56,7 +56,7 @@ class RunLease:
         self._clock = clock
 
     def take(self) -> int | None:
-        """The last place that has been sent, -1 if none has; None if somebody else has the run, or has finished it."""
+        """The last place that has been sent, -1 if none has; None if another process has the run, or it is finished."""
         found = RunProgress()
 
         def taken(known: RunProgress) -> RunProgress | None:
@@ -67,7 +67,7 @@ class RunLease:
         return found.sent if self._swap(taken) else None
 
     def advance(self, place: int) -> bool:
-        """After all up to `place` has been sent. If it returns False somebody else has the run now."""
+        """After all up to `place` has been sent. If it returns False another process has the run now."""
         return self._swap(lambda known: self._held(replace(known, sent=place)) if self._is_mine(known) else None)
 
     def finish(self) -> None:
@@ -105,13 +105,13 @@ def runs_since(root: str, moment: int) -> list[Manifest]:
 
 
 def progress(root: str, run: str) -> RunProgress:
-    return RunProgress.of(read_text(joined(root, f"{CHECKPOINTS}/{run}")))
+    return RunProgress.of(read_text(joined(root, f"{PROGRESS}/{run}")))
 
 
 def next_run(root: str) -> str:
     """The number after the last: two that plan at once choose the same, and the commit of the second one fails."""
     planned = (path.partition("=")[2].removesuffix(".json") for path in _listed(root, f"{MANIFESTS}/{REPLAYS}"))
-    begun = (path.rpartition("/")[2] for path in _listed(root, CHECKPOINTS))
+    begun = (path.rpartition("/")[2] for path in _listed(root, PROGRESS))
     return f"{max(map(int, (*planned, *begun)), default=0) + 1:06}"
 
 

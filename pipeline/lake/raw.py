@@ -28,9 +28,9 @@ LINES = pa.schema([("home", pa.string()), ("value", pa.string()), *WRITTEN])
 
 Of a file that is damaged there is that row alone, without `digest`.
 """
-LINE_BYTES = 2 << 20
+MAX_LINE_BYTES = 2 << 20
 """What is longer is no line of Clarion's: it is one record of Firehose's, or a part of it, of 1,000 KiB at most."""
-MOST_UNPACKED_BYTES = 512 << 20
+MAX_UNPACKED_BYTES = 512 << 20
 """Firehose packs 64 MiB into a file, by `infra.stream`, and more only to catch up. What unpacks to more is damaged."""
 _DAY = re.compile(r"day=\d{4}-\d\d-\d\d")
 _FILE = re.compile(rf"{RAW}/{_DAY.pattern}/hour=\d\d/.+")
@@ -39,7 +39,7 @@ _DEFLATE_RATIO = 1_032
 
 
 class UnpacksTooFar(ValueError):  # noqa: N818 - it says what the file does
-    """A compressed file, such as a gzip bomb, that unpacks to more than `MOST_UNPACKED_BYTES`."""
+    """A compressed file, such as a gzip bomb, that unpacks to more than `MAX_UNPACKED_BYTES`."""
 
 
 DAMAGES = (EOFError, gzip.BadGzipFile, zlib.error, UnpacksTooFar)
@@ -104,7 +104,7 @@ def unpacked(content: bytes) -> BinaryIO:
 
 
 def bounded(content: bytes) -> BinaryIO:
-    """The same; reading raises `UnpacksTooFar` where what is compressed comes to more than `MOST_UNPACKED_BYTES`."""
+    """The same; reading raises `UnpacksTooFar` where what is compressed comes to more than `MAX_UNPACKED_BYTES`."""
     if not is_gzip(content):
         return io.BytesIO(content)
     return io.BufferedReader(_Bounded(gzip.GzipFile(fileobj=io.BytesIO(content))), _READ_BYTES)
@@ -112,7 +112,7 @@ def bounded(content: bytes) -> BinaryIO:
 
 def unpacks_too_far(content: bytes) -> bool:
     """Whether `bounded` raises so before the file comes to its end. Most files are too small for it, and not read."""
-    if not is_gzip(content) or len(content) * _DEFLATE_RATIO <= MOST_UNPACKED_BYTES:
+    if not is_gzip(content) or len(content) * _DEFLATE_RATIO <= MAX_UNPACKED_BYTES:
         return False
     return isinstance(_damage(content), UnpacksTooFar)
 
@@ -123,16 +123,16 @@ def is_gzip(content: bytes) -> bool:
 
 
 def lines_of(plain: BinaryIO) -> Iterator[bytes]:
-    """Each line with its end; of one that is longer than `LINE_BYTES`, that much."""
-    while line := plain.readline(LINE_BYTES):
+    """Each line with its end; of one that is longer than `MAX_LINE_BYTES`, that much."""
+    while line := plain.readline(MAX_LINE_BYTES):
         yield line
         while is_cut(line):
-            line = plain.readline(LINE_BYTES)
+            line = plain.readline(MAX_LINE_BYTES)
 
 
 def is_cut(line: bytes) -> bool:
     """Whether `lines_of` has left out the rest of a line."""
-    return len(line) == LINE_BYTES and not line.endswith(b"\n")
+    return len(line) == MAX_LINE_BYTES and not line.endswith(b"\n")
 
 
 def _lines_of(root: str, path: str) -> Iterator[pa.RecordBatch]:
@@ -171,10 +171,10 @@ def _damage(content: bytes) -> Exception | None:
 
 
 class _Bounded(io.RawIOBase):
-    """What is unpacked, up to `MOST_UNPACKED_BYTES`."""
+    """What is unpacked, up to `MAX_UNPACKED_BYTES`."""
 
     def __init__(self, plain: gzip.GzipFile) -> None:
-        self._plain, self._left = plain, MOST_UNPACKED_BYTES
+        self._plain, self._left = plain, MAX_UNPACKED_BYTES
 
     def readable(self) -> bool:
         return True
@@ -186,7 +186,7 @@ class _Bounded(io.RawIOBase):
             view[: len(some)] = some
         self._left -= len(some)
         if self._left < 0:
-            raise UnpacksTooFar(f"unpacks to more than {MOST_UNPACKED_BYTES >> 20} MiB")
+            raise UnpacksTooFar(f"unpacks to more than {MAX_UNPACKED_BYTES >> 20} MiB")
         return len(some)
 
 

@@ -18,11 +18,11 @@ SNAPSHOTS, CLAIMS = "snapshots", "claims"
 """The folder, and the name of the snapshots of claims; those of what is in force have the names of their kinds."""
 IN_FORCE = (EventKind.SUBSCRIPTION, EventKind.RULES, EventKind.LIMITS)
 """These kinds. In this order: which rules count is a matter of their subscriptions."""
-GRACE_MS = HOUR_MS
+SNAPSHOT_LEAD_MS = HOUR_MS
 """Time between a snapshot's end and the first instant judged by it: it lacks what ended shortly before its end."""
 LATE_FILES_MS = 2 * DAY_MS
 """How long an hour may still change after a snapshot has read it: Firehose retries a failed delivery for a day."""
-CLAIMED_BACK_MS = LONGEST * 1000 + LATEST_MS
+CLAIM_LOOKBACK_MS = LONGEST * 1000 + LATEST_MS
 """How far back a claim may have been made that still holds: the envelope may have been decided late."""
 
 

@@ -20,7 +20,7 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.lake.snapshots import CLAIMS, day_of, prune, snapshot_days
 from pipeline.period import Period
 from pipeline.spark.frames import NUMBERS, broadcast_if_few
-from pipeline.spark.session import fits_few
+from pipeline.spark.session import is_small
 
 CLAIMING = (str(NotificationDecision.QUEUED), str(NotificationDecision.RATE_LIMITED))
 """The decisions that may hold a claim: what is one too many was claimed before it was counted."""
@@ -42,17 +42,17 @@ def write_claims(lake: EventLake, period: Period, claims: DataFrame, now: int) -
         prune(lake.root, CLAIMS, now, monthly=False)
 
 
-def earlier_claims(lake: EventLake, period: Period, now: int, looked_back: int) -> DataFrame:
+def earlier_claims(lake: EventLake, period: Period, now: int, claim_lookback: int) -> DataFrame:
     """What the snapshots have that may have been held in a period, but for its own; in `CLAIM`.
 
-    Those that end more than `looked_back` milliseconds before the period are not read.
+    Those that end more than `claim_lookback` milliseconds before the period are not read.
     """
-    around = Period(period.start - looked_back, now)
+    around = Period(period.start - claim_lookback, now)
     days = [day for day in snapshot_days(lake.root, CLAIMS) if day != period and around.start < day.end <= around.end]
     return lake.read_days(CLAIMS, CLAIM, days).where(F.col("until") > period.start)
 
 
-def met(claims: DataFrame, envelopes: DataFrame) -> DataFrame:
+def claims_on_ids(claims: DataFrame, envelopes: DataFrame) -> DataFrame:
     """Those of the claims that any of the envelopes meets, by 64 bits of hash."""
     if claims.isEmpty():
         return claims
@@ -62,7 +62,7 @@ def met(claims: DataFrame, envelopes: DataFrame) -> DataFrame:
     ).persist()
 
 
-def lookback(root: str, period: Period, reach: int, otherwise: int) -> int:
+def decision_lookback(root: str, period: Period, reach: int, otherwise: int) -> int:
     """How long before a period the decisions are needed themselves: for the `reach` of its limits.
 
     If no snapshot has the claims of the day before, it is `otherwise`. In milliseconds.
@@ -114,8 +114,8 @@ def add_claims(compared: DataFrame, claims: DataFrame, grace: int) -> DataFrame:
     `rate_limited`, which allows both.
     """
     held = claims.select(*CLAIM_KEY, F.struct("receipt", "decision", "at", "until").alias("claim"))
-    # However little is read of a period, claims of 45 days are not counted among that.
-    few = held if fits_few(held.sparkSession) else broadcast_if_few(held)
+    # A small period may have many claims, of 45 days: so they are not broadcast uncounted, as others of a small lake.
+    few = held if is_small(held.sparkSession) else broadcast_if_few(held)
     meeting = compared.where("judged").join(few, on=list(CLAIM_KEY), how="inner")
     one = F.struct(*(name for name in compared.columns if name not in NOTIFICATION_KEY)).alias("one")
     left = F.col("claim.until") - F.col("at")

@@ -60,8 +60,8 @@ class Records:
     oversize: str | None
 
 
-def doubts(records: Records, period: Period, terms: Terms) -> DataFrame:
-    """`share, envelope`: see `pipeline.reconciliation.doubt`."""
+def buckets_in_doubt(records: Records, period: Period, terms: Terms) -> DataFrame:
+    """`bucket, envelope`: see `pipeline.reconciliation.doubt`."""
     return in_doubt(
         asked_fingerprints(records.facts, records.envelopes, records.rules, terms.grace),
         shown_fingerprints(records.facts, records.envelopes, period),
@@ -71,34 +71,34 @@ def doubts(records: Records, period: Period, terms: Terms) -> DataFrame:
     )
 
 
-def compare_envelopes(records: Records, shares: DataFrame | None, terms: Terms) -> tuple[DataFrame, DataFrame]:
-    """What became of the envelopes that have one of the shares, as `dated` gives it, and their `comparisons`.
+def compare_envelopes(records: Records, buckets: DataFrame | None, terms: Terms) -> tuple[DataFrame, DataFrame]:
+    """What became of the envelopes that have one of the buckets, as `dated` gives it, and their `comparisons`.
 
-    Without `shares`, of all envelopes.
+    Without `buckets`, of all envelopes.
     """
-    latest = latest_decisions(records.notified, shares)
-    if shares is not None:
-        records = narrowed(records, shares)
+    latest = latest_decisions(records.notified, buckets)
+    if buckets is not None:
+        records = narrowed(records, buckets)
     fates = checkpoint(with_latest(join_decisions(records.facts, records.envelopes), latest))
     envelopes = only_verified(fates)
     matched = asked(possible(envelopes, terms), records.rules, grace_ms=terms.grace)
     own = own_decisions(records.notified, envelopes, terms.grace)
-    matched = checkpoint(by_own_decision(matched if shares is None else within(matched, shares), own, terms.grace))
+    matched = checkpoint(by_own_decision(matched if buckets is None else within(matched, buckets), own, terms.grace))
     wanted = expected(with_answers(matched, records.observed, records.oversize))
     decided, pushes = decisions(records.notified, envelopes), outcomes(records.pushed)
     return fates, checkpoint(comparisons(wanted, decided, pushes, terms))
 
 
-def narrowed(records: Records, shares: DataFrame) -> Records:
-    """What concerns some shares; but for `observed`, `rules` and `earlier`."""
-    notified = checkpoint(within(records.notified, shares))
+def narrowed(records: Records, buckets: DataFrame) -> Records:
+    """What concerns some buckets; but for `observed`, `rules` and `earlier`."""
+    notified = checkpoint(within(records.notified, buckets))
     receipts = checkpoint_and_broadcast(receipts_of(notified))
     return replace(
         records,
-        facts=concerned(records.facts, shares, receipts),
-        envelopes=concerned(records.envelopes, shares, receipts),
+        facts=concerned(records.facts, buckets, receipts),
+        envelopes=concerned(records.envelopes, buckets, receipts),
         notified=notified,
-        pushed=within(records.pushed, shares),
+        pushed=within(records.pushed, buckets),
     )
 
 
@@ -126,17 +126,17 @@ def only_verified(fates: DataFrame) -> DataFrame:
     return fates.where(F.col("observed_at").isNotNull()).drop("said")
 
 
-def latest_decisions(notified: DataFrame, shares: DataFrame | None) -> DataFrame:
+def latest_decisions(notified: DataFrame, buckets: DataFrame | None) -> DataFrame:
     """`receipt, latest_at, soon_at`: when something was last decided for anybody, and within an hour of its observation.
 
-    Of the envelopes that have one of the shares. A page of a crowd, a remainder or a replay is decided by the rules of
+    Of the envelopes that have one of the buckets. A page of a crowd, a remainder or a replay is decided by the rules of
     then, and no line of `envelope` is about it. What comes later than that hour is no page of a crowd. Which came sooner
     says `judged_at`, of decisions that have it.
     """
-    if shares is not None:
-        some = shares.select(F.col("envelope").alias("of_share")).distinct()
+    if buckets is not None:
+        some = buckets.select(F.col("envelope").alias("of_bucket")).distinct()
         notified = notified.join(
-            broadcast_if_few(some, NUMBERS), on=F.xxhash64("envelope_id") == F.col("of_share"), how="leftsemi"
+            broadcast_if_few(some, NUMBERS), on=F.xxhash64("envelope_id") == F.col("of_bucket"), how="leftsemi"
         )
     soon = F.when(F.col("judged_at") > F.col("at") - LATENESS, F.col("at"))
     return notified.groupBy("receipt").agg(F.max("at").alias("latest_at"), F.max(soon).alias("soon_at"))

@@ -1,14 +1,14 @@
 """Which notifications have to be compared one by one: of all others, sums show that they went as they should.
 
     envelopes, rules in force ──▶ asked for ─┐
-    decisions ───────────────────────────────┼─▶ a sum for each share ──▶ in doubt
+    decisions ───────────────────────────────┼─▶ a sum for each bucket ──▶ in doubt
     pushes, earlier claims ──────────────────┘
-    decisions, by client ───────────────────────────────────────────────▶ crowded: a limit may have been reached
+    decisions, by client ───────────────────────────────────────────────▶ near a limit: it may have been reached
 
-A share is a part of the subscriptions that an envelope may be for. Each notification has a fingerprint, which is made of
-its receipt, its subscription and its decision. Where rules ask for it, that is added to the sum of its share, and where
-it was decided it is taken away; likewise with what should have been pushed, and what was. A share is in doubt if a sum
-is not 0, or several receipts of its envelope were decided. Fingerprints are hashes of 48 bits: that different ones have
+A bucket is a part of the subscriptions that an envelope may be for. Each notification has a fingerprint, made of its
+receipt, its subscription and its decision. Where rules ask for it, that is added to the sum of its bucket, and where it
+was decided it is taken away; likewise with what should have been pushed, and what was. A bucket is in doubt if a sum is
+not 0, or several receipts of its envelope were decided. Fingerprints are hashes of 48 bits: that different ones have
 the same sum is out of the question.
 """
 
@@ -25,16 +25,16 @@ from pipeline.period import Period
 from pipeline.reconciliation.wanted import in_force_at, is_alive, is_decided_soon
 from pipeline.spark.frames import NUMBERS, broadcast_if_few
 
-SHARES = 64
+BUCKETS = 64
 """Of each envelope: enough that one doubt among a popular sender's followers leaves most of them out of it."""
 _QUEUED = str(NotificationDecision.QUEUED)
 _PUSHING = [str(wanted) for wanted in Wanted if wanted.pushes]
 
 
 def in_doubt(*fingerprints: DataFrame) -> DataFrame:
-    """`share, envelope` of the shares whose sums don't come out: only of those that the period has any part in."""
+    """`bucket, envelope` of the buckets whose sums don't come out: only of those that the period has any part in."""
     each = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), fingerprints)
-    sums = each.groupBy("share").agg(
+    sums = each.groupBy("bucket").agg(
         F.sum("decided").alias("decided"),
         F.coalesce(F.sum("pushed"), F.lit(0)).alias("pushed"),
         F.min("receipt").alias("first"),
@@ -43,17 +43,17 @@ def in_doubt(*fingerprints: DataFrame) -> DataFrame:
     )
     apart = F.coalesce(F.col("first") != F.col("last"), F.lit(False))
     unclear = (F.col("decided") != 0) | (F.col("pushed") != 0) | apart
-    return sums.where(F.col("decided").isNotNull() & unclear).select("share", "envelope")
+    return sums.where(F.col("decided").isNotNull() & unclear).select("bucket", "envelope")
 
 
 def shown_fingerprints(facts: DataFrame, of_envelopes: DataFrame, period: Period) -> DataFrame:
-    """Of each envelope that was observed, and of each that was decided: the kind `envelope`. They have a share of their own."""
+    """Of each envelope that was observed, and of each that was decided: the kind `envelope`. They have their own bucket."""
     decided = of_envelopes.where(period.has(F.col("observed_at")))
     rows = (
         some.select(F.xxhash64("envelope_id").alias("envelope"), (sign * _fingerprint("receipt")).alias("decided"))
         for some, sign in ((facts, 1), (decided, -1))
     )
-    return reduce(DataFrame.unionByName, rows).select(F.xxhash64("envelope").alias("share"), "envelope", "decided")
+    return reduce(DataFrame.unionByName, rows).select(F.xxhash64("envelope").alias("bucket"), "envelope", "decided")
 
 
 def asked_fingerprints(facts: DataFrame, of_envelopes: DataFrame, rules: DataFrame, grace_ms: int) -> DataFrame:
@@ -94,7 +94,7 @@ def asked_fingerprints(facts: DataFrame, of_envelopes: DataFrame, rules: DataFra
     matched = alive.join(broadcast_if_few(named, NUMBERS), on="key", how="inner").where(in_force_at(grace_ms))
     asked = _fingerprint("receipt", "subscription", F.when(F.col("unconditional"), F.col("word")))
     pushed = F.when(F.col("pushes"), _fingerprint("receipt", "subscription"))
-    return matched.select(*_share(), asked.alias("decided"), pushed.alias("pushed"))
+    return matched.select(*_bucket(), asked.alias("decided"), pushed.alias("pushed"))
 
 
 def decided_fingerprints(notified: DataFrame, period: Period) -> DataFrame:
@@ -102,7 +102,7 @@ def decided_fingerprints(notified: DataFrame, period: Period) -> DataFrame:
     later = (judged_at() >= period.end) & is_decided_soon()
     within = (judged_at() >= period.start - SKEW) & ~later
     fingerprint = F.when(within, -_fingerprint("receipt", "subscription", F.xxhash64("decision")))
-    return _hashed(notified, "decision", "judged_at", "at").select(*_share(), "receipt", fingerprint.alias("decided"))
+    return _hashed(notified, "decision", "judged_at", "at").select(*_bucket(), "receipt", fingerprint.alias("decided"))
 
 
 def pushed_fingerprints(pushed: DataFrame, late: int) -> DataFrame:
@@ -110,7 +110,7 @@ def pushed_fingerprints(pushed: DataFrame, late: int) -> DataFrame:
     ended = _hashed(pushed.where(is_final()), "decision", "latency_ms")
     slow = F.col("decision").isin(*map(str, REACHED)) & (F.col("latency_ms") > late)
     fingerprint = _fingerprint("receipt", "subscription", F.when(slow, F.lit(1)))
-    return ended.select(*_share(), (-fingerprint).alias("pushed"))
+    return ended.select(*_bucket(), (-fingerprint).alias("pushed"))
 
 
 def is_final() -> Column:
@@ -125,10 +125,10 @@ def is_final() -> Column:
 
 def claimed_fingerprints(claims: DataFrame) -> DataFrame:
     """Of `claims.CLAIM`: who has claimed an envelope before."""
-    return _hashed(claims).select(*_share(), "receipt")
+    return _hashed(claims).select(*_bucket(), "receipt")
 
 
-def crowded(decided: DataFrame, undecided: DataFrame, limits: LimitHistory) -> DataFrame:
+def clients_near_limit(decided: DataFrame, undecided: DataFrame, limits: LimitHistory) -> DataFrame:
     """`client` of those with so many notifications that they may have reached the limit of a pair or of a subscription.
 
     Counted by fixed spans as long as the widest window. Any such window lies in two neighbouring spans, so one of them
@@ -141,17 +141,17 @@ def crowded(decided: DataFrame, undecided: DataFrame, limits: LimitHistory) -> D
     return counted.where(2 * F.col("count") >= least).select("client").distinct()
 
 
-def shares_of(notified: DataFrame, clients: DataFrame) -> DataFrame:
-    """`share, envelope` of all that was decided for `clients`."""
+def buckets_of(notified: DataFrame, clients: DataFrame) -> DataFrame:
+    """`bucket, envelope` of all that was decided for `clients`."""
     rows = _hashed(notified.withColumn("client", F.xxhash64("client_id")), "client")
-    return rows.join(clients, on="client", how="leftsemi").select(*_share()).distinct()
+    return rows.join(clients, on="client", how="leftsemi").select(*_bucket()).distinct()
 
 
-def within(rows: DataFrame, shares: DataFrame) -> DataFrame:
-    """Those of `rows`, which have `envelope_id` and `subscription_id`, that are in one of the shares."""
+def within(rows: DataFrame, buckets: DataFrame) -> DataFrame:
+    """Those of `rows`, which have `envelope_id` and `subscription_id`, that are in one of the buckets."""
     hashed = rows.withColumns({"envelope": F.xxhash64("envelope_id"), "subscription": F.xxhash64("subscription_id")})
-    shared = hashed.select(*rows.columns, _share()[0])
-    return shared.join(shares.select("share"), on="share", how="leftsemi").drop("share")
+    shared = hashed.select(*rows.columns, _bucket()[0])
+    return shared.join(buckets.select("bucket"), on="bucket", how="leftsemi").drop("bucket")
 
 
 def receipts_of(rows: DataFrame) -> DataFrame:
@@ -159,15 +159,15 @@ def receipts_of(rows: DataFrame) -> DataFrame:
     return rows.select(F.xxhash64("receipt").alias("of_receipt")).distinct()
 
 
-def concerned(rows: DataFrame, shares: DataFrame, receipts: DataFrame) -> DataFrame:
-    """Those of `rows`, each of an envelope, that have any of the shares, or one of the `receipts_of` others."""
-    by_share = rows.join(
-        shares.select(F.col("envelope").alias("of_share")).distinct(),
-        on=F.xxhash64("envelope_id") == F.col("of_share"),
+def concerned(rows: DataFrame, buckets: DataFrame, receipts: DataFrame) -> DataFrame:
+    """Those of `rows`, each of an envelope, that have any of the buckets, or one of the `receipts_of` others."""
+    by_bucket = rows.join(
+        buckets.select(F.col("envelope").alias("of_bucket")).distinct(),
+        on=F.xxhash64("envelope_id") == F.col("of_bucket"),
         how="left",
     )
-    both = by_share.join(receipts, on=F.xxhash64("receipt") == F.col("of_receipt"), how="left")
-    return both.where(F.col("of_share").isNotNull() | F.col("of_receipt").isNotNull()).select(*rows.columns)
+    both = by_bucket.join(receipts, on=F.xxhash64("receipt") == F.col("of_receipt"), how="left")
+    return both.where(F.col("of_bucket").isNotNull() | F.col("of_receipt").isNotNull()).select(*rows.columns)
 
 
 def _hashed(rows: DataFrame, *others: str) -> DataFrame:
@@ -179,9 +179,9 @@ def _hashed(rows: DataFrame, *others: str) -> DataFrame:
     )
 
 
-def _share() -> tuple[Column, Column]:
-    part = F.col("subscription").bitwiseAND(SHARES - 1)
-    return F.xxhash64("envelope", part).alias("share"), F.col("envelope")
+def _bucket() -> tuple[Column, Column]:
+    part = F.col("subscription").bitwiseAND(BUCKETS - 1)
+    return F.xxhash64("envelope", part).alias("bucket"), F.col("envelope")
 
 
 def _fingerprint(*what: Column | str) -> Column:

@@ -182,15 +182,15 @@ def replay_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The columns `names` of those rows that differ from what is right.
 
-    The rows are sorted by pair and, where they are `crowded`, in the order in which their pair decided them. They have
-    the columns of `PairAttempt`, and `difference` and `evidence` if there is something wrong with them even if the limits
-    let them pass. What isn't crowded, they surely do.
+    The rows are sorted by pair and, if they `may_reach_limit`, in the order in which their pair decided them. They have
+    the columns of `PairAttempt`, and `difference` and `evidence` if something is wrong with them even if the limits let
+    them pass. Limits refuse none of the other rows.
     """
     replays = _Replays(history)
     for batch in batches:
-        crowded = batch.column("crowded")
-        yield batch.filter(pc.invert(crowded)).select(names)
-        rows = batch.filter(crowded)
+        may_reach_limit = batch.column("may_reach_limit")
+        yield batch.filter(pc.invert(may_reach_limit)).select(names)
+        rows = batch.filter(may_reach_limit)
         yield _contradicted(rows, pa.array(replays.passes(rows), pa.bool_())).select(names)
 
 

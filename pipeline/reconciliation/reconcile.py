@@ -3,7 +3,7 @@
     observed ──▶ verified ─────────────┐
     rules, subscriptions ──▶ in force ─┤
     envelopes, notifications, pushes ──┴─▶ in doubt ──▶ comparisons ─┬─▶ missing, wrongly dropped, unexpected
-    limits ──────────────────────────────▶ crowded ──▶ admission ────┘
+    limits ──────────────────────────────▶ near a limit ──▶ admission┘
     push events of what was queued ──────────────────────────────────▶ missing, late
     envelope events that no observation belongs to ──────────────────▶ missing
 
@@ -23,26 +23,34 @@ from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.findings import Difference
 from pipeline.in_force.limits import DEPLOYED_MS, LimitHistory
 from pipeline.in_force.rules import in_force, without_seams
-from pipeline.in_force.states import known, known_files, limit_history
+from pipeline.in_force.states import known_files, limit_history, states_since
 from pipeline.lake.commits import LAKE_ERRORS, LakeView
 from pipeline.lake.dedup import decided_once
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.schemas import DIFFERENCE
-from pipeline.lake.snapshots import CLAIMED_BACK_MS, IN_FORCE
+from pipeline.lake.snapshots import CLAIM_LOOKBACK_MS, IN_FORCE
 from pipeline.period import HOUR_MS, Period, arrivals
 from pipeline.reconciliation.caps import with_caps
-from pipeline.reconciliation.claims import CLAIM_KEY, add_claims, claims_of, claims_on, earlier_claims, lookback, met
-from pipeline.reconciliation.compare import Records, compare_envelopes, doubts, only_verified, outcomes, waits
-from pipeline.reconciliation.doubt import crowded, shares_of, within
+from pipeline.reconciliation.claims import (
+    CLAIM_KEY,
+    add_claims,
+    claims_of,
+    claims_on,
+    claims_on_ids,
+    decision_lookback,
+    earlier_claims,
+)
+from pipeline.reconciliation.compare import Records, buckets_in_doubt, compare_envelopes, only_verified, outcomes, waits
+from pipeline.reconciliation.doubt import buckets_of, clients_near_limit, within
 from pipeline.reconciliation.verdicts import as_difference, contradictions
 from pipeline.reconciliation.verify import GONE, verified
-from pipeline.reconciliation.wanted import is_decided_soon, named
+from pipeline.reconciliation.wanted import is_decided_soon, rules_naming
 from pipeline.spark.frames import broadcast_if_few, checkpoint, checkpoint_and_broadcast
-from pipeline.spark.session import fits_few
+from pipeline.spark.session import is_small
 from pipeline.terms import Terms
 
 _OTHERS = (EventKind.OBSERVED, EventKind.ENVELOPE, EventKind.PUSH)
-LINE_BYTES = 160
+MIN_ROW_BYTES = 160
 """Of Parquet, a line of a usual day."""
 
 
@@ -60,22 +68,26 @@ class Findings:
     unread: DataFrame
 
 
-def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_back: int = CLAIMED_BACK_MS) -> Findings:
+def reconcile(
+    lake: EventLake, period: Period, now: int, terms: Terms, claim_lookback: int = CLAIM_LOOKBACK_MS
+) -> Findings:
     """Differences that `replay` has repaired are no longer any.
 
-    Claims are known that were made up to `claims_back` milliseconds before the period: without older ones, whatever was
+    Claims are known that were made up to `claim_lookback` milliseconds before the period: without older ones, what was
     dropped as a duplicate of theirs seems to be `wrongly_dropped`, and what was lost beside them `missing`.
     """
     limits = limit_history(lake.view, period.start, now, max(terms.grace, DEPLOYED_MS))
-    records = recorded(lake, period, now, claims_back, lookback(lake.root, period, limits.reach, terms.lookback))
-    if fits_few(lake.spark):
+    records = recorded(
+        lake, period, now, claim_lookback, decision_lookback(lake.root, period, limits.reach, terms.lookback)
+    )
+    if is_small(lake.spark):
         # To compare all of it takes less than to find out what has to be.
         fates, compared = compare_envelopes(records, None, terms)
         pushed = records.pushed
     else:
-        doubtful = checkpoint_and_broadcast(doubts(records, period, terms))
+        doubtful = checkpoint_and_broadcast(buckets_in_doubt(records, period, terms))
         fates, compared = compare_envelopes(records, doubtful, terms)
-        compared = with_crowded(records, compared, doubtful, limits, terms)
+        compared = with_clients_near_limit(records, compared, doubtful, limits, terms)
         pushed = within(records.pushed, doubtful)
     claims = checkpoint(claims_on(only_verified(fates), records.earlier, compared))
     bearing = with_caps(compared.where(_bears_on(period.start, limits)), limits)
@@ -96,46 +108,50 @@ def reconcile(lake: EventLake, period: Period, now: int, terms: Terms, claims_ba
     return Findings(differences, secret.select(*NOTIFICATION_KEY, "network"), all_claims(records), unread)
 
 
-def with_crowded(
+def with_clients_near_limit(
     records: Records, compared: DataFrame, doubtful: DataFrame, limits: LimitHistory, terms: Terms
 ) -> DataFrame:
     """The comparisons with all those of clients who may have reached a limit."""
-    clients = checkpoint_and_broadcast(crowded(records.notified, compared.where(F.col("found").isNull()), limits))
+    clients = checkpoint_and_broadcast(
+        clients_near_limit(records.notified, compared.where(F.col("found").isNull()), limits)
+    )
     if clients.isEmpty():
         return compared
-    others = checkpoint_and_broadcast(shares_of(records.notified, clients).join(doubtful, on="share", how="leftanti"))
+    others = checkpoint_and_broadcast(buckets_of(records.notified, clients).join(doubtful, on="bucket", how="leftanti"))
     return checkpoint(compared.unionByName(compare_envelopes(records, others, terms)[1]))
 
 
 def size_of(view: LakeView, period: Period, now: int, terms: Terms) -> int:
     """About how many bytes of Parquet a reconciliation reads, by the manifests.
 
-    A line of what happened counts for `LINE_BYTES` at least: however well it is packed, it is compared like any other.
+    A line of what happened counts for `MIN_ROW_BYTES` at least: however well packed, it is compared like any other.
     """
     try:
         reach = limit_history(view, period.start, now).reach
     except LAKE_ERRORS:
         # Whoever looks at the hours names what is gone.
         reach = HOUR_MS
-    decided = arrivals(Period(period.start - lookback(view.root, period, reach, terms.lookback), period.end), now)
+    decided = arrivals(
+        Period(period.start - decision_lookback(view.root, period, reach, terms.lookback), period.end), now
+    )
     files = [*view.files(EventKind.NOTIFICATION, decided)]
     files += (file for kind in _OTHERS for file in view.files(kind, arrivals(period, now)))
-    events = sum(max(file.bytes, LINE_BYTES * file.lines) for file in files)
+    events = sum(max(file.bytes, MIN_ROW_BYTES * file.lines) for file in files)
     return events + sum(file.bytes for kind in IN_FORCE for file in known_files(view, kind, period.start, now))
 
 
-def recorded(lake: EventLake, period: Period, now: int, claims_back: int, decided_back: int) -> Records:
-    """Decisions from `decided_back` milliseconds before the period on, and claims from `claims_back` on."""
+def recorded(lake: EventLake, period: Period, now: int, claim_lookback: int, decision_lookback: int) -> Records:
+    """Decisions from `decision_lookback` milliseconds before the period on, and claims from `claim_lookback` on."""
     since = arrivals(period, now)
-    facts = checkpoint(verified(lake.files(EventKind.OBSERVED, since), period, lake.oversize))
+    facts = checkpoint(verified(lake.file_paths(EventKind.OBSERVED, since), period, lake.oversize))
     return Records(
         facts,
         observed=lake.read(EventKind.OBSERVED, since),
         envelopes=lake.read(EventKind.ENVELOPE, since),
-        notified=lake.read(EventKind.NOTIFICATION, arrivals(Period(period.start - decided_back, period.end), now)),
+        notified=lake.read(EventKind.NOTIFICATION, arrivals(Period(period.start - decision_lookback, period.end), now)),
         pushed=lake.read(EventKind.PUSH, since),
         rules=rules_then(lake, facts, period.start, now),
-        earlier=met(earlier_claims(lake, period, now, claims_back), facts),
+        earlier=claims_on_ids(earlier_claims(lake, period, now, claim_lookback), facts),
         oversize=lake.oversize,
     )
 
@@ -143,9 +159,9 @@ def recorded(lake: EventLake, period: Period, now: int, claims_back: int, decide
 def rules_then(lake: EventLake, facts: DataFrame, since: int, now: int) -> DataFrame:
     """When the rules that name these envelopes were in force, from `since` on."""
     genuine = facts.where(F.col("flaw").isNull())
-    rules = checkpoint(named(known(lake, EventKind.RULES, since, now), genuine))
+    rules = checkpoint(rules_naming(states_since(lake, EventKind.RULES, since, now), genuine))
     owners = rules.select("subscription_id").distinct()
-    subscriptions = known(lake, EventKind.SUBSCRIPTION, since, now)
+    subscriptions = states_since(lake, EventKind.SUBSCRIPTION, since, now)
     theirs = subscriptions.join(broadcast_if_few(owners), on="subscription_id", how="leftsemi")
     return checkpoint(without_seams(in_force(rules, theirs)))
 

@@ -52,11 +52,11 @@ def contradictions(comparisons: DataFrame, history: LimitHistory) -> DataFrame:
 
 
 def mark_busy_pairs(comparisons: DataFrame, history: LimitHistory) -> DataFrame:
-    """The comparisons, `crowded` those of pairs that have more of them than their limit ever let pass in its window."""
+    """The comparisons; they `may_reach_limit` if their pair has more of them than a limit lets pass in its window."""
     # The same order as in the next step spares it the sort.
     everywhere = _whole(Window.partitionBy(*_PAIR).orderBy(*_CLAIM[len(_PAIR) :], *_SHOWN))
     return comparisons.withColumn(
-        "crowded", _of_limits(history, lambda least, _: F.count("*").over(everywhere) > least)
+        "may_reach_limit", _of_limits(history, lambda least, _: F.count("*").over(everywhere) > least)
     )
 
 
@@ -85,7 +85,7 @@ def judge_without_limits(comparisons: DataFrame) -> DataFrame:
 
 
 def keep_pairs_near_limit(judged: DataFrame, history: LimitHistory) -> DataFrame:
-    """All rows of those pairs that may have reached a limit, as `crowded`; of the others, what is wrong anyway.
+    """All rows of those pairs that may have reached a limit (`may_reach_limit`); of the others, what is wrong anyway.
 
     A limit refuses nothing of a pair that never had more than its count within its window.
     """
@@ -94,9 +94,9 @@ def keep_pairs_near_limit(judged: DataFrame, history: LimitHistory) -> DataFrame
     close = _of_limits(
         history, lambda least, widest: F.col("judged_at") - F.lag("judged_at", least).over(by_time) < widest
     )
-    marked = judged.where(F.col("crowded") | wrong).withColumn("close", close)
-    some = marked.withColumn("crowded", F.bool_or("close").over(_whole(by_time))).drop("close")
-    return some.where(F.col("crowded") | wrong)
+    marked = judged.where(F.col("may_reach_limit") | wrong).withColumn("close", close)
+    some = marked.withColumn("may_reach_limit", F.bool_or("close").over(_whole(by_time))).drop("close")
+    return some.where(F.col("may_reach_limit") | wrong)
 
 
 def sort_for_replay(rows: DataFrame, history: LimitHistory) -> DataFrame:
@@ -104,15 +104,15 @@ def sort_for_replay(rows: DataFrame, history: LimitHistory) -> DataFrame:
 
     Who was queued without that it was counted, then or for another subscription, may have been counted by an attempt
     that came to no end, so that only its retry was recorded. So that the replay may know in time, such a row of a
-    crowded pair and all that was counted there are given twice: once `ahead` of all that they may have a bearing on, the
-    latter first.
+    pair near its limit and all that was counted there are given twice: once `ahead` of all that they may have a bearing
+    on, the latter first.
     """
     widest = max((window for _, (_, window) in _extremes(history)), default=0)
     was_counted = _is_queued() & F.coalesce("counted", F.lit(False))
     somewhere = F.bool_or(was_counted).over(Window.partitionBy(*_ENVELOPE))
     unrecorded = _is_queued() & ~F.coalesce("counted", F.lit(True)) & ~somewhere
     matters = F.bool_or("unrecorded").over(Window.partitionBy(*_PAIR)) & (F.col("unrecorded") | was_counted)
-    looked_at = F.col("crowded") & matters
+    looked_at = F.col("may_reach_limit") & matters
     latest = F.max(F.when(F.col("order").isNotNull(), F.col("at"))).over(
         Window.partitionBy(*_PAIR).orderBy("order", "at")
     )

@@ -81,7 +81,7 @@ def verified(files: DataFrame, observed: Period, oversize: str | None = None) ->
     return files.mapInArrow(partial(_verify_files, observed=observed, oversize=oversize), VERIFIED)
 
 
-def unread(observed: DataFrame, period: Period) -> DataFrame:
+def too_large(observed: DataFrame, period: Period) -> DataFrame:
     """`receipt, network` of what was observed in a period and is `verified` only by its `oversize`."""
     large = observed.where(period.has(F.col("observed_at")) & F.col("location").isNotNull())
     return large.select("receipt", "network").distinct()

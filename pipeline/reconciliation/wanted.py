@@ -24,7 +24,7 @@ from pipeline.spark.frames import NUMBERS, broadcast_if_few, literals, number_of
 HOT_RULES = 100_000
 """A key that more rules name than this is spread over several tasks."""
 SALTS = 16
-_MOST_KEYS = 1 << 32
+_MAX_KEYS = 1 << 32
 """More than an envelope can have."""
 
 
@@ -42,7 +42,7 @@ _ANSWERS = pa.schema([
 ])  # fmt: skip
 
 
-def named(rules: DataFrame, envelopes: DataFrame) -> DataFrame:
+def rules_naming(rules: DataFrame, envelopes: DataFrame) -> DataFrame:
     """The rules that name a key of some envelope, by 64 bits of hash: of all rules there are, usually few."""
     keys = envelopes.select(F.explode("keys").alias("key")).select(F.xxhash64("key").alias("hash")).distinct().persist()
     return rules.join(broadcast_if_few(keys, NUMBERS), on=F.xxhash64("key") == F.col("hash"), how="leftsemi")
@@ -153,7 +153,7 @@ def expected(answered: DataFrame) -> DataFrame:
     pushing = literals(wanted for wanted in Wanted if wanted.pushes)
     may_push, pushes = F.arrays_overlap("answers", pushing), F.size(F.array_except("answers", pushing)) == 0
     usefulness = F.when(pushes, 0).when(may_push, 1).otherwise(2)
-    best = F.min((2 * usefulness + (~F.col("certain")).cast("int")) * _MOST_KEYS + F.col("place"))
+    best = F.min((2 * usefulness + (~F.col("certain")).cast("int")) * _MAX_KEYS + F.col("place"))
     rank = F.when(F.size("answers") == 1, number_of(Wanted, F.col("answers")[0])).otherwise(-1)
     given = (F.when(F.max(F.array_contains("answers", word)), word) for word in REFUSALS)
     refusals = F.array_compact(F.array(*given))
@@ -161,7 +161,7 @@ def expected(answered: DataFrame) -> DataFrame:
     each = answered.repartition("receipt").groupBy(*NOTIFICATION_KEY, *_CARRIED)
     found = each.agg(
         word_of(Channel, F.min(number_of(Channel, F.col("channel")))).alias("channel"),
-        (best % _MOST_KEYS).cast("int").alias("place"),
+        (best % _MAX_KEYS).cast("int").alias("place"),
         word_of(Wanted, F.min(F.when(pushes, rank))).alias("wanted"),
         F.max(may_push & F.col("certain")).alias("certain"),
         F.when(~F.max(may_push), F.concat_ws(" or ", refusals)).alias("refusal"),

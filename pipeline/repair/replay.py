@@ -28,10 +28,10 @@ from clarion.sqs import SqsMessage
 from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.findings import REPAIRABLE
 from pipeline.lake.commits import Manifest, commit, new_commit
-from pipeline.lake.event_lake import EventLake, named
+from pipeline.lake.event_lake import EventLake, with_home
 from pipeline.lake.plans import REPLAYS, RunLease, next_run, progress, run_name, run_of, runs_since
 from pipeline.lake.schemas import PLAN, in_spark
-from pipeline.lake.snapshots import CLAIMED_BACK_MS
+from pipeline.lake.snapshots import CLAIM_LOOKBACK_MS
 from pipeline.period import Period, arrivals
 from pipeline.reconciliation.compare import outcomes, waits
 from pipeline.reconciliation.verify import fetched
@@ -104,7 +104,7 @@ def plan(  # noqa: PLR0913 - each by name
     planned = ordered.select(*PLAN.names).persist()
     every, messages = planned.agg(F.count("*"), F.count("message")).first() or (0, 0)
     if not dry_run:
-        files = lake.write_files(REPLAYS, named(run_name(run), planned.where(F.col("message").isNotNull())))
+        files = lake.write_files(REPLAYS, with_home(run_name(run), planned.where(F.col("message").isNotNull())))
         commit(lake.root, Manifest(run_name(run), new_commit(), sealed_at=now, kinds=files), None)
     unplanned, ready = new.count(), due.count()
     return Planned(run, messages, every - messages, lost.count() - unplanned, unplanned - ready)
@@ -143,9 +143,9 @@ def send(  # noqa: PLR0913 - each by name
     *,
     now: int,
     per_second: float,
-    report: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> Sent:
-    """Send what is planned and not yet sent, and nobody else is sending; `report` the number as it grows."""
+    """Send what is planned and not yet sent, and no other process is sending; tell `on_progress` the number as it grows."""
     sent, left = 0, list[str]()
     for planned in unfinished(lake.root, now):
         run = run_of(planned)
@@ -161,7 +161,7 @@ def send(  # noqa: PLR0913 - each by name
                 if not lease.advance(batch[-1][0]):
                     left.append(run)
                     break
-                report(sent)
+                on_progress(sent)
                 time.sleep(max(0.0, len(batch) / per_second - (time.monotonic() - begun)))
             else:
                 lease.finish()
@@ -172,7 +172,7 @@ def send(  # noqa: PLR0913 - each by name
 
 def unfinished(root: str, now: int) -> list[Manifest]:
     """But for those of so long ago that match may know none of the claims any more: it would push all of it again."""
-    return [run for run in runs_since(root, now - CLAIMED_BACK_MS) if not progress(root, run_of(run)).done]
+    return [run for run in runs_since(root, now - CLAIM_LOOKBACK_MS) if not progress(root, run_of(run)).done]
 
 
 def _messages(lake: EventLake, run: Manifest, after: int) -> Iterator[tuple[int, str]]:

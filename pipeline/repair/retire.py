@@ -22,7 +22,7 @@ from clarion.subscription_events import SubscriptionChanged
 from clarion.subscriptions import remove
 from clarion.tables import TRANSACTION_SUBSCRIPTIONS, Subscription
 from pipeline.columns import REMOVED, EventKind
-from pipeline.in_force.states import known
+from pipeline.in_force.states import states_since
 from pipeline.lake.dedup import latest_subscriptions
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, Period
@@ -57,9 +57,9 @@ class RetireAfter:
 
 def useless(lake: EventLake, now: int, after: RetireAfter) -> DataFrame:
     """What to retire, in the columns of its kind, with `why`, and `since` when it has been of no use."""
-    states = known(lake, EventKind.SUBSCRIPTION, now, now)
+    states = states_since(lake, EventKind.SUBSCRIPTION, now, now)
     latest = latest_subscriptions(states).where(F.col("status") != REMOVED).drop("ruled_at")
-    changes = known(lake, EventKind.RULES, now, now).select("subscription_id", F.col("at").alias("ruled_at"))
+    changes = states_since(lake, EventKind.RULES, now, now).select("subscription_id", F.col("at").alias("ruled_at"))
     every = changes.unionByName(states.select("subscription_id", "ruled_at"))
     ruled = every.groupBy("subscription_id").agg(F.max("ruled_at").alias("ruled_at"))
     idle_since = now - (after.idle or 0) * DAY_MS
@@ -84,15 +84,15 @@ def _reached(lake: EventLake, period: Period) -> DataFrame:
 
 
 def retire(
-    retired: DataFrame, connection: Connection, events: EventLog, now: int, report: Callable[[int], None]
+    retired: DataFrame, connection: Connection, events: EventLog, now: int, on_progress: Callable[[int], None]
 ) -> int:
     """Remove them, client by client; what has changed since the lake knew of it stays.
 
     Of one whose row is gone the lake knows no removal: whoever removed it was killed before it had emitted that, or
     DynamoDB has, since it was dead. So it is emitted now.
 
-    Returns how many were removed; `report` is called with that as it grows. Raises `RetireStopped` before more events
-    are lost than those of one batch.
+    Returns how many were removed; `on_progress` is called with that as it grows. Raises `RetireStopped` before more
+    events are lost than those of one batch.
     """
     removed = 0
     rows = retired.orderBy("client_id").toLocalIterator()
@@ -112,7 +112,7 @@ def retire(
                 erase_dead(connection, row.subscription_id, through=0)
             if lost:
                 raise RetireStopped([row.subscription_id for row in ended])
-        report(removed)
+        on_progress(removed)
     return removed
 
 

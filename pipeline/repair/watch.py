@@ -30,13 +30,13 @@ from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.compaction.compact import compact
 from pipeline.findings import REPAIRABLE, Difference
 from pipeline.lake.commits import Manifest, update
-from pipeline.lake.event_lake import EventLake, named
+from pipeline.lake.event_lake import EventLake, with_home
 from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.snapshots import day_of
-from pipeline.period import DAY_MS, HOUR_MS, Period, arrivals, hour_path, hour_start, instant_text
+from pipeline.period import CLOCK_SKEW_MS, DAY_MS, HOUR_MS, Period, arrivals, hour_path, hour_start, instant_text
 from pipeline.reconciliation.reconcile import reconcile, size_of
 from pipeline.spark.ending import JobStopped
-from pipeline.spark.session import fitted
+from pipeline.spark.session import small_lake_settings
 from pipeline.terms import Terms
 
 if TYPE_CHECKING:
@@ -47,11 +47,9 @@ LOSSES = "losses"
 CHECKPOINT = "checkpoints/watch"
 LATE_MS = 15 * 60_000
 """How long what was judged is judged again, as files may come late; the daily run judges what comes later."""
-AHEAD_MS = 5 * 60_000
-"""How far two clocks may be apart."""
 LONGEST_MS = 6 * HOUR_MS
 """What happened in a longer pause is left to the daily run."""
-CLAIMS_BACK_MS = 2 * DAY_MS
+WATCH_CLAIM_LOOKBACK_MS = 2 * DAY_MS
 """Snapshots of claims that are older are not read: a batch of minutes would be busy with those of 45 days."""
 STARTS = 5
 UNSTARTED = "Python worker failed to connect back"
@@ -98,7 +96,7 @@ class _ClockReader(SimpleDataSourceStreamReader):
 
     def read(self, start: Offset) -> tuple[Iterator[tuple[int, int]], Offset]:
         now = int(self._until or now_ms())
-        if start["until"] > now + AHEAD_MS:
+        if start["until"] > now + CLOCK_SKEW_MS:
             came = instant_text(start["until"])
             raise ValueError(f"it has come to {came}, which is ahead of the time")
         end = {"until": max(start["until"], now)}
@@ -128,7 +126,7 @@ class FoundLosses(NamedTuple):
 
 @dataclass(frozen=True)
 class Watch:
-    """Judges envelopes that were observed more than `overdue` milliseconds ago, and calls `report` after each batch.
+    """Judges envelopes that were observed more than `overdue` milliseconds ago, and calls `on_batch` after each batch.
 
     By then everything that comes of an envelope should lie in the lake.
     """
@@ -136,7 +134,7 @@ class Watch:
     lake: EventLake
     terms: Terms
     overdue: int
-    report: Callable[[FoundLosses], None]
+    on_batch: Callable[[FoundLosses], None]
 
     def follow(self, *, every: int) -> None:
         """A batch every so many seconds, until somebody stops the query."""
@@ -162,10 +160,10 @@ class Watch:
         # Each hour is committed by itself, so that a batch that was cut off goes on after those that are.
         for hour in uncompacted(span, period):
             compact(self.lake, hour, span.end)
-        with fitted(self.lake.spark, size_of(self.lake.view, period, span.end, self.terms)):
+        with small_lake_settings(self.lake.spark, size_of(self.lake.view, period, span.end, self.terms)):
             emit(self.lake, losses(self.lake, period, span.end, self.terms), span.end)
         left_before = period.start if is_after_pause(span) else None
-        self.report(found(self.lake, span.end)._replace(left_before=left_before))
+        self.on_batch(found(self.lake, span.end)._replace(left_before=left_before))
 
 
 def _run(start: Callable[[], StreamingQuery], wait: Callable[[StreamingQuery], object]) -> None:
@@ -220,10 +218,10 @@ def uncompacted(span: Period, period: Period) -> Iterator[Period]:
 def losses(lake: EventLake, period: Period, now: int, terms: Terms) -> DataFrame:
     """Of what differs, what seems to be lost. What has been tried once may be tried again, for hours.
 
-    Whether a duplicate is one, a claim from before `CLAIMS_BACK_MS` may say: that is left to the daily run.
+    Whether a duplicate is one, a claim from before `WATCH_CLAIM_LOOKBACK_MS` may say: that is left to the daily run.
     """
     since = arrivals(period, now)
-    differences = reconcile(lake, period, now, terms, CLAIMS_BACK_MS).differences
+    differences = reconcile(lake, period, now, terms, WATCH_CLAIM_LOOKBACK_MS).differences
     repairable = differences.where(F.col("difference").isin(*map(str, REPAIRABLE)))
     tried = lake.read(EventKind.PUSH, since).select(*NOTIFICATION_KEY)
     dropped = lake.read(EventKind.NOTIFICATION, since).where(F.col("decision") == NotificationDecision.DUPLICATE)
@@ -268,7 +266,7 @@ def _with_new(lake: EventLake, known: Manifest, rows: DataFrame, now: int) -> Ma
     name = losses_name(now)
     same = (F.col(column).eqNullSafe(F.col(f"known_{column}")) for column in NOTIFICATION_KEY)
     new = rows.join(_emitted(lake, now), on=list(same), how="leftanti")
-    files = lake.write_files(name, named(name, new.select(*LOSS.names))).get(name, ())
+    files = lake.write_files(name, with_home(name, new.select(*LOSS.names))).get(name, ())
     return replace(known, sealed_at=now, kinds={name: (*known.kinds.get(name, ()), *files)})
 
 

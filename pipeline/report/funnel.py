@@ -66,7 +66,7 @@ def _wrong(found: DataFrame, period: Period) -> DataFrame:
     """The differences that name a subscription. They are of this period, whenever they were decided."""
     lost = F.col("difference").isin(*map(str, REPAIRABLE))
     unwanted = F.col("difference") == Difference.UNEXPECTED
-    return _flagged(found.where(F.col("subscription_id").isNotNull()), within(period), lost=lost, unwanted=unwanted)
+    return _flagged(found.where(F.col("subscription_id").isNotNull()), clamped_to(period), lost=lost, unwanted=unwanted)
 
 
 def _flagged(rows: DataFrame, at: Column, **flags: Column) -> DataFrame:
@@ -74,7 +74,7 @@ def _flagged(rows: DataFrame, at: Column, **flags: Column) -> DataFrame:
     return rows.select(*_OF_EACH, at.alias("at"), *every)
 
 
-def within(period: Period) -> Column:
+def clamped_to(period: Period) -> Column:
     """When a decision counts. One about what was observed in the period may be later than its end: its last instant."""
     return F.greatest(F.lit(period.start), F.least(F.col("at"), F.lit(period.end - 1)))
 

@@ -19,13 +19,13 @@ from pipeline.report.layout import (
     table_by_hour,
     utc,
 )
-from pipeline.report.summary import REACHED, Row, Summary, Tables, percent
+from pipeline.report.summary import STAGES, Row, Summary, Tables, percent
 
 COLOURS = dict(zip(map(str, CHANNELS), cycle(SERIES), strict=False))
 """Of the channels."""
 WITHIN = {"p50": "50% within", "p90": "90% within", "p99": "99% within"}
 _SHORT_KEY, _SHORT_TEXT = 12, 24
-_MOST_DROPS = 14
+_MAX_DROPS = 14
 
 
 def sections(tables: Tables, period: Period) -> list[Section]:
@@ -41,11 +41,11 @@ def sections(tables: Tables, period: Period) -> list[Section]:
 
 
 def funnel(summary: Summary) -> Section:
-    counts = [summary.reached[stage] for stage in REACHED]
+    counts = [summary.reached[stage] for stage in STAGES]
     before = [counts[0], *counts[:-1]]
     rows = [
         [words, f"{count:,}", percent(count, last) if last else "-"]
-        for words, count, last in zip(REACHED.values(), counts, before, strict=True)
+        for words, count, last in zip(STAGES.values(), counts, before, strict=True)
     ]
     head = ("stage", "notifications", "of the one before")
     text = f"Each is one envelope for one subscription. {summary.envelopes:,} envelopes were decided."
@@ -123,7 +123,7 @@ def _slowest(rows: Sequence[Row], name: str, period: Period) -> list[float | Non
 
 
 def _drops(tables: Tables) -> Section:
-    drops = tables["drops"][:_MOST_DROPS]
+    drops = tables["drops"][:_MAX_DROPS]
     if not drops:
         return Section("Why the rest went no further", "Nothing was dropped.")
     rows = [[row["stage"], _why(row["decision"], row["reason"]), f"{row['count']:,}"] for row in drops]

@@ -8,13 +8,13 @@ from math import floor
 from typing import Any
 
 from pipeline.findings import REPAIRABLE, Difference
-from pipeline.terms import LARGE, SECRET
+from pipeline.terms import SECRET, UNREAD_ENVELOPES
 
 type Row = Mapping[str, Any]
 type Tables = Mapping[str, Sequence[Row]]
 """Those of `report`, and `hours` and `limits`, by name."""
 
-REACHED = {
+STAGES = {
     "asked": "asked for by a rule",
     "wanted": "wanted, by limits and claims too",
     "queued": "queued for a push",
@@ -72,8 +72,8 @@ class Summary:
     """`wrong` counts the differences of each kind, the most frequent first; None if nobody has compared.
 
     `incomplete` are those of the `hours` of which the lake doesn't have everything, `open` those that were judged though
-    more may arrive. Of `secret` notifications, by network, a secret condition alone says what was right; `large` envelopes
-    were not read.
+    more may arrive. Of `secret` notifications, by network, a secret condition alone says what was right; `unread`
+    envelopes are too large for a message, and were not read.
     """
 
     reached: Mapping[str, int]
@@ -83,7 +83,7 @@ class Summary:
     incomplete: int
     open: int
     secret: Mapping[str, int]
-    large: Mapping[str, int]
+    unread: Mapping[str, int]
 
     @property
     def verdict(self) -> DayVerdict:
@@ -93,7 +93,7 @@ class Summary:
             return DayVerdict.INCOMPLETE
         if self.wrong:
             return DayVerdict.WRONG
-        if self.large:
+        if self.unread:
             return DayVerdict.UNREAD
         if self.open:
             return DayVerdict.PROVISIONAL
@@ -105,7 +105,7 @@ class Summary:
             kind, count = next(iter((self.wrong or {}).items()))
             return f"{notifications(count)} {WRONG[kind]}"
         words = _HEADLINES[self.verdict]
-        return words.format(incomplete=self.incomplete, hours=self.hours, unread=sum(self.large.values()))
+        return words.format(incomplete=self.incomplete, hours=self.hours, unread=sum(self.unread.values()))
 
     @property
     def beside(self) -> str:
@@ -140,7 +140,7 @@ class Summary:
         """What nobody can judge; empty if that is nothing."""
         reasons = {
             "a secret condition alone says what was right": self.secret,
-            "they are too large for a message and were not read": self.large,
+            "they are too large for a message and were not read": self.unread,
         }
         return " ".join(f"Not judged, since {why}: {_named(counts)}." for why, counts in reasons.items() if counts)
 
@@ -148,14 +148,14 @@ class Summary:
 def summarise(tables: Tables) -> Summary:
     hours = tables.get("hours", ())
     return Summary(
-        reached={stage: sum(row[stage] for row in tables["notifications"]) for stage in REACHED},
+        reached={stage: sum(row[stage] for row in tables["notifications"]) for stage in STAGES},
         envelopes=sum(row["count"] for row in tables["cost"] if row["stage"] == "envelope"),
         wrong=_wrong(tables["differences"]) if "differences" in tables else None,
         hours=len(hours),
         incomplete=sum(row["problem"] is not None for row in hours),
         open=sum(row["problem"] is None and row["sealed_at"] is None for row in hours),
         secret={row["network"]: row["notifications"] for row in tables.get(SECRET, ())},
-        large={row["network"]: row["envelopes"] for row in tables.get(LARGE, ())},
+        unread={row["network"]: row["envelopes"] for row in tables.get(UNREAD_ENVELOPES, ())},
     )
 
 

@@ -28,11 +28,11 @@ def archive_options() -> str:
 
 def make_archive() -> None:
     """By a session that ends with writing down which classes it had."""
-    from pipeline.spark.session import BRIEF, session  # noqa: PLC0415 - which asks this module for the options
+    from pipeline.spark.session import SHORT_LIVED_JVM, session  # noqa: PLC0415 - which asks this module for the options
 
     ARCHIVE.unlink(missing_ok=True)
     dump = f"-XX:ArchiveClassesAtExit={ARCHIVE} {_QUIET}"
-    spark = session("classes", cores=1, shuffles=1, conf={"spark.driver.extraJavaOptions": f"{BRIEF} {dump}"})
+    spark = session("classes", cores=1, shuffles=1, conf={"spark.driver.extraJavaOptions": f"{SHORT_LIVED_JVM} {dump}"})
     with tempfile.TemporaryDirectory() as folder:
         _use(spark, folder)
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - nobody else knows the JVM's process

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from pipeline.spark.session import fits_few
+from pipeline.spark.session import is_small
 
 BROADCAST_KEYS = 200_000
 """Keys of 65 bytes: some 20 MB in each executor."""
@@ -16,7 +16,7 @@ NUMBERS = 10 * BROADCAST_KEYS
 
 def broadcast_if_few(rows: DataFrame, most: int = BROADCAST_KEYS) -> DataFrame:
     """`rows` are counted first, but where all of the lake that is read is little: they are cheap to read again, or kept."""
-    return F.broadcast(rows) if fits_few(rows.sparkSession) or rows.count() <= most else rows
+    return F.broadcast(rows) if is_small(rows.sparkSession) or rows.count() <= most else rows
 
 
 def checkpoint(rows: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pipeline.spark.class_archive import archive_options
 
 LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
-FITS_FEW = "spark.clarion.few"
+SMALL = "spark.clarion.small"
 COMMON = {
     "spark.sql.session.timeZone": "UTC",
     # `generate` replaces the hours of the stream that it writes, and no others.
@@ -24,7 +24,7 @@ COMMON = {
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     # Each column would be told its line of the code, for errors: ten calls of the JVM instead of one.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    FITS_FEW: "false",
+    SMALL: "false",
 }
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -42,17 +42,17 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
 }
-FEW_BYTES = 8 << 20
+SMALL_BYTES = 8 << 20
 """Bytes of Parquet that are read and compared in less time than it takes to compile a plan's code, and to plan it anew."""
-WITH_FEW = {
-    FITS_FEW: "true",
+SMALL_SETTINGS = {
+    SMALL: "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.files.minPartitionNum": "1",
     "spark.sql.shuffle.partitions": "1",
 }
-BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A JVM that runs for seconds: its second compiler and its collector's threads would take as much as all the rest."""
 
 
@@ -79,7 +79,7 @@ def session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(f"local[{cores or '*'}]")
         partitions = shuffles or 2 * (cores or os.cpu_count() or 1)
-        brief = {"spark.driver.extraJavaOptions": BRIEF} if size is not None and size <= FEW_BYTES else {}
+        brief = {"spark.driver.extraJavaOptions": SHORT_LIVED_JVM} if size is not None and size <= SMALL_BYTES else {}
         options = {"spark.driver.defaultJavaOptions": f"{LOGGING} {archive_options()}".strip()}
         settings = LOCAL | options | brief | {"spark.sql.shuffle.partitions": str(partitions)} | settings
     for key, value in settings.items():
@@ -88,18 +88,17 @@ def session(
 
 
 @contextmanager
-def fitted(spark: SparkSession, size: int) -> Iterator[None]:
-    """Run the plans that are made meanwhile as it suits so many bytes of Parquet: what they find is the same.
+def small_lake_settings(spark: SparkSession, size: int) -> Iterator[None]:
+    """Within it, plans are made for a small amount of Parquet if `size`, in bytes, is small. The results are the same.
 
-    By default Spark plans the rest of a query anew after each of its stages, and compiles each. Where rows are few, half
-    of the work is that.
+    Without adaptive planning, code generation and shuffles: where rows are few, these are half of the work.
     """
-    if size > FEW_BYTES:
+    if size > SMALL_BYTES:
         yield
         return
-    before = {name: spark.conf.get(name, None) for name in WITH_FEW}
+    before = {name: spark.conf.get(name, None) for name in SMALL_SETTINGS}
     try:
-        for name, value in WITH_FEW.items():
+        for name, value in SMALL_SETTINGS.items():
             spark.conf.set(name, value)
         yield
     finally:
@@ -110,6 +109,6 @@ def fitted(spark: SparkSession, size: int) -> Iterator[None]:
                 spark.conf.set(name, known)
 
 
-def fits_few(spark: SparkSession) -> bool:
-    """Whether it is `fitted` to few bytes: then nothing has to be counted or left out to save work."""
-    return spark.conf.get(FITS_FEW) == "true"
+def is_small(spark: SparkSession) -> bool:
+    """Whether plans are made for a small lake: then nothing has to be counted or left out to save work."""
+    return spark.conf.get(SMALL) == "true"

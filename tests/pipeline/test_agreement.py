@@ -66,7 +66,7 @@ def test_what_was_erased_is_in_none_of_sparks_tables_and_no_compaction_brings_it
     busiest = lake.read(EventKind.NOTIFICATION).groupBy("client_id").count().orderBy(F.desc("count")).first()
     assert busiest
     before = lake.read(EventKind.NOTIFICATION).count()
-    erased = erase(lake.root, bytes(busiest["client_id"]), dry_run=False, report=lambda _: None)
+    erased = erase(lake.root, bytes(busiest["client_id"]), dry_run=False, on_progress=lambda _: None)
     assert erased.removed["notification"] == busiest["count"]
     lake.view.refresh()
     assert compact(lake, Period(NOW - 4 * DAY_MS, NOW), now_ms()).lines == {}

@@ -36,7 +36,7 @@ def test_each_job_is_of_yesterday_unless_it_is_asked_otherwise(job: str) -> None
     careful = ["--dry-run"] if job in LIVE else []
     wanted = parsed(job, "--now", "2024-03-01T12:00", *careful)
     assert str(wanted.period) == "2024-02-29 00:00:00 to 2024-03-01 00:00:00"
-    assert (wanted.job, wanted.asked) == (job, False)
+    assert (wanted.job, wanted.has_explicit_period) == (job, False)
 
 
 @pytest.mark.parametrize("job", cli.JOBS)
@@ -50,7 +50,7 @@ def test_no_job_goes_without_a_lake(job: str, capsys: pytest.CaptureFixture[str]
 def test_a_period_is_in_utc_unless_it_says_otherwise() -> None:
     wanted = parsed("reconcile", "--from", "2026-03-01", "--to", "2026-03-01T02:00+01:00")
     assert wanted.period == Period(TODAY, TODAY + 3_600_000)
-    assert wanted.asked
+    assert wanted.has_explicit_period
 
 
 @pytest.mark.parametrize("job", cli.JOBS)

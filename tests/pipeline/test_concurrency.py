@@ -15,7 +15,7 @@ from clarion.clock import now_ms
 from pipeline import arguments
 from pipeline.cli import JOBS
 from pipeline.columns import EventKind
-from pipeline.compaction.compact import MOST_ROUNDS, Compacted, compact
+from pipeline.compaction.compact import MAX_ROUNDS, Compacted, compact
 from pipeline.erase.run import erase
 from pipeline.generator.day import answers
 from pipeline.generator.plan import Plan
@@ -90,7 +90,7 @@ def test_a_compact_that_is_always_overtaken_ends_with_an_error(tmp_path: Path) -
     lake = BusyLake(None, str(tmp_path))  # type: ignore[arg-type] # nothing is read or written by Spark
     with pytest.raises(CommitConflict):
         compact(lake, Period(START, START + HOUR_MS), NOW, {hour: 3})
-    assert len(commits) == 2 * MOST_ROUNDS
+    assert len(commits) == 2 * MAX_ROUNDS
     last = read_manifest(lake.root, hour)
     assert last
     assert (last.commit, last.counted) == (commits[-1], None)
@@ -179,7 +179,7 @@ def test_what_a_compact_has_written_that_an_erasure_overtakes_is_not_left_behind
         def write_files(self, kind: str, rows: DataFrame) -> Kinds:
             if not Overtaken.overtaken:
                 Overtaken.overtaken = True
-                erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
+                erase(lake.root, CLIENT, dry_run=False, on_progress=lambda _: None)
             return super().write_files(kind, rows)
 
     compact(Overtaken(lake.spark, lake.root), ARRIVED, now_ms())

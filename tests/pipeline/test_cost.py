@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
-from pipeline.report.report import PER_DECISION, Units
+from pipeline.report.tables import PER_DECISION, Units
 
 PAGE = Path(__file__).parents[2] / "docs" / "cost.md"
 RECORD = Units(records=1).dollars

@@ -83,7 +83,7 @@ def nightly(lake: EventLake, now: int, *words: str) -> tuple[int, list[str]]:
     """How the scheduled run ends, and why."""
     wanted = arguments.parse(["daily", "--strict", *words, "--lake", lake.root, "--now", instant_text(now)])
     lake.view.refresh()
-    return JOBS["daily"](lake, wanted), wanted.why
+    return JOBS["daily"](lake, wanted), wanted.findings
 
 
 def test_what_a_run_found_that_died_before_its_end_is_returned_by_the_next_one(lake: EventLake) -> None:

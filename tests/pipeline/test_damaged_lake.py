@@ -91,7 +91,7 @@ ASKING: dict[str, Callable[[str], Any]] = {
     "its files": lambda root: data_paths(root, "push", PERIOD),
     "what is incomplete": lambda root: incomplete_hours(LakeView(root), PERIOD, START + DAY_MS),
     "an explanation": lambda root: explain(Lookup(root), ExplainRequest(WAY.receipt, PERIOD)),
-    "an erasure": lambda root: erase(root, CLIENT, dry_run=False, report=lambda _: None),
+    "an erasure": lambda root: erase(root, CLIENT, dry_run=False, on_progress=lambda _: None),
     "what to remove": lambda root: vacuum(root, ["push"], _written(root) + KEPT_MS + 1),
     "a commit": lambda root: commit(root, Manifest(HOUR, "new"), None),
     "an update": lambda root: update(root, HOUR, lambda known: known),
@@ -143,7 +143,7 @@ def test_an_erasure_names_a_file_that_it_cannot_read_and_removes_all_else(lake: 
     """Its journal stays for the next run, which ends the same way until the file is gone or mended."""
     [path] = data_paths(lake.root, "push", PERIOD)
     Path(path).write_bytes(b"PAR1 and nothing more")
-    erased = erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
+    erased = erase(lake.root, CLIENT, dry_run=False, on_progress=lambda _: None)
     assert [each.partition(": ")[0] for each in erased.left] == [str(Path(path).relative_to(lake.root))]
     assert (erased.removed["notification"], erased.removed["rules"]) == (1, 1)
     assert len(list((Path(lake.root) / "erasures").iterdir())) == 1
@@ -156,7 +156,7 @@ def test_a_journal_that_cannot_be_read_ends_every_erasure(lake: SmallLake) -> No
     journal.parent.mkdir()
     journal.write_text('{"client": "')
     with pytest.raises(json.JSONDecodeError):
-        erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
+        erase(lake.root, CLIENT, dry_run=False, on_progress=lambda _: None)
     assert journal.exists()
 
 
@@ -201,7 +201,7 @@ def test_an_erasure_names_files_of_the_stream_that_were_cut_or_are_bombs_and_rem
     odd = Path(lake.root) / "deliveries" / "odd"
     odd.parent.mkdir()
     odd.write_bytes(b"x" + pack([DeliveryRecord(PHONE, START, PushDecision.DELIVERED)]))
-    erased = erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
+    erased = erase(lake.root, CLIENT, dry_run=False, on_progress=lambda _: None)
     assert [each.partition(": ")[0] for each in erased.left] == ["deliveries/odd", cut_file, "reports/old/page.html"]
     assert "unpacks to more than" in erased.left[-1]
     assert (erased.removed["notification"], erased.removed["push"]) == (1, 1)
@@ -233,7 +233,7 @@ def test_of_lines_that_no_job_can_read_the_clients_go_and_the_others_stay(
     hour = hour_path(START + 2 * HOUR_MS)
     file = write_parquet(lake.root, data_folder("unreadable", hour, "made"), [table])
     update(lake.root, hour, lambda known: replace(known, kinds={"unreadable": (file,)}))
-    erased = erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
+    erased = erase(lake.root, CLIENT, dry_run=False, on_progress=lambda _: None)
     assert erased.left == ()
     assert gzip.decompress(stream.read_bytes()) == (b"" if goes else f"{line}\n".encode())
     after = read_manifest(lake.root, hour)
@@ -247,5 +247,5 @@ def test_a_file_that_nobody_has_committed_yet_under_a_name_loses_the_clients_row
     """Whoever wrote it may be about to commit it."""
     rows = pa.RecordBatch.from_pylist([{"client_id": CLIENT}, {"client_id": OTHER}])
     file = write_parquet(lake.root, data_folder("snapshots", "snapshots/subscription/day=2026-09-20", "made"), [rows])
-    erase(lake.root, CLIENT, dry_run=False, report=lambda _: None)
+    erase(lake.root, CLIENT, dry_run=False, on_progress=lambda _: None)
     assert pq.read_table(Path(lake.root) / file.path).to_pylist() == [{"client_id": OTHER}]

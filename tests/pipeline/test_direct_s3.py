@@ -20,7 +20,7 @@ def test_a_lake_in_s3_is_explained_and_then_erased_with_its_old_objects() -> Non
     (receipt,) = explain(Lookup(ROOT), ExplainRequest(way.envelope_id, Period(START - DAY_MS, START + DAY_MS))).receipts
     assert [one.verdict.found for one in receipt.notifications] == ["right"]
 
-    erased = erase(ROOT, CLIENT, dry_run=False, report=lambda _: None)
+    erased = erase(ROOT, CLIENT, dry_run=False, on_progress=lambda _: None)
 
     assert erased.removed == {"events": 4, "notification": 1, "push": 1, "rules": 1, "subscription": 1}
     ids = (CLIENT, CLIENT.hex().encode(), str(PHONE).encode())

@@ -1,4 +1,4 @@
-"""Which shares of envelopes are in doubt: each case is an envelope of its own, and all are summed at once."""
+"""Which buckets of envelopes are in doubt: each case is an envelope of its own, and all are summed at once."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,16 +13,16 @@ from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.period import DAY_MS, FOREVER, Period
 from pipeline.reconciliation.claims import CLAIM
 from pipeline.reconciliation.doubt import (
-    SHARES,
+    BUCKETS,
     asked_fingerprints,
+    buckets_of,
     claimed_fingerprints,
+    clients_near_limit,
     concerned,
-    crowded,
     decided_fingerprints,
     in_doubt,
     pushed_fingerprints,
     receipts_of,
-    shares_of,
     shown_fingerprints,
     within,
 )
@@ -175,7 +175,7 @@ def test_what_may_have_gone_otherwise_is_compared(name: str, doubted: set[str]) 
 
 
 def test_of_an_envelope_for_many_one_share_is_in_doubt(spark: SparkSession) -> None:
-    many = [f"s{number}" for number in range(10 * SHARES)]
+    many = [f"s{number}" for number in range(10 * BUCKETS)]
     shown = spark.createDataFrame([shown_once("r", b"e", [b"k"], ["alert"])], FACTS)
     rules = spark.createDataFrame([(one, b"k", None, None, 0, FOREVER) for one in many], RULES)
     decided = spark.createDataFrame([("r", b"e", one, b"c", "queued", NOON, NOON) for one in many[1:]], DECIDED)
@@ -215,6 +215,6 @@ def test_a_client_with_as_many_in_a_window_as_a_limit_lets_pass_is_compared_as_a
     ]
     decided = spark.createDataFrame(rows, DECIDED)
     undecided = decided.where("client_id = 'lost'").selectExpr("*", "explode(sequence(1, 3)) as again").drop("again")
-    clients = crowded(decided, undecided, LimitHistory(spans))
-    found = within(decided, shares_of(decided, clients)).groupBy("client_id").count().collect()
+    clients = clients_near_limit(decided, undecided, LimitHistory(spans))
+    found = within(decided, buckets_of(decided, clients)).groupBy("client_id").count().collect()
     assert {bytes(row["client_id"]): row["count"] for row in found} == {b"busy": 5, b"lost": 1}

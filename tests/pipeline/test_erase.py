@@ -50,7 +50,7 @@ def lake(tmp_path: Path) -> SmallLake:
 
 
 def run(lake: SmallLake, *, dry_run: bool = False) -> Erased:
-    return erase(lake.root, CLIENT, dry_run=dry_run, report=lambda _: None)
+    return erase(lake.root, CLIENT, dry_run=dry_run, on_progress=lambda _: None)
 
 
 def holding(lake: SmallLake) -> list[str]:
@@ -157,7 +157,7 @@ def test_a_run_that_was_stopped_is_finished_by_the_next(lake: SmallLake) -> None
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        erase(lake.root, CLIENT, dry_run=False, report=stop)
+        erase(lake.root, CLIENT, dry_run=False, on_progress=stop)
     assert [path for path in holding(lake) if path.startswith("erasures/")]
     assert run(lake).removed["push"] == 2
     assert holding(lake) == []
@@ -231,8 +231,8 @@ def test_a_push_to_somebody_else_that_a_replay_has_sent_stays_in_its_plan_though
     rows = pa.RecordBatch.from_pylist([{"subscription_id": str(TABLET), "message": push}])
     made = write_parquet(lake.root, "replays/run=1/commit=1", [rows])
     commit(lake.root, Manifest("replays/run=1", "1", START, None, (), {"replays/run=1": (made,)}), None)
-    assert erase(lake.root, WAY.sender, dry_run=False, report=lambda _: None) == Erased({}, 0)
-    assert erase(lake.root, OTHER, dry_run=False, report=lambda _: None).removed["replays/run=1"] == 1
+    assert erase(lake.root, WAY.sender, dry_run=False, on_progress=lambda _: None) == Erased({}, 0)
+    assert erase(lake.root, OTHER, dry_run=False, on_progress=lambda _: None).removed["replays/run=1"] == 1
 
 
 def test_the_index_of_deliveries_has_only_others(lake: SmallLake) -> None:
@@ -318,7 +318,7 @@ def test_as_the_sender_of_others_envelopes_it_stays(lake: SmallLake) -> None:
     """What a network shows to anybody, and whom others listen to, is not its own."""
     sender = WAY.sender
     assert sender
-    assert erase(lake.root, sender, dry_run=False, report=lambda _: None) == Erased({}, 0)
+    assert erase(lake.root, sender, dry_run=False, on_progress=lambda _: None) == Erased({}, 0)
 
 
 def test_the_command_counts_as_json(lake: SmallLake, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,7 @@ def fill(lake: SmallLake) -> None:
 
 
 def run(lake: SmallLake, client: bytes = CLIENT, *, dry_run: bool = False) -> Erased:
-    return erase(lake.root, client, dry_run=dry_run, report=lambda _: None)
+    return erase(lake.root, client, dry_run=dry_run, on_progress=lambda _: None)
 
 
 def contents(lake: SmallLake) -> dict[str, bytes]:
@@ -67,7 +67,7 @@ def test_of_two_erasures_at_once_the_second_is_refused_and_brings_nobody_back(
     def meanwhile(_: str) -> None:
         ended.append(main(["erase", OTHER.hex(), "--lake", lake.root]))
 
-    assert erase(lake.root, CLIENT, dry_run=False, report=meanwhile).removed["events"] > 0
+    assert erase(lake.root, CLIENT, dry_run=False, on_progress=meanwhile).removed["events"] > 0
     assert set(ended) == {4}
     assert "another erasure is at work" in capsys.readouterr().err
     assert run(lake, OTHER).removed["events"] > 0
@@ -253,7 +253,7 @@ def test_hours_without_the_client_keep_their_commits(lake: SmallLake) -> None:
 
 def test_an_erasure_says_which_hours_it_does(lake: SmallLake) -> None:
     said: list[str] = []
-    erase(lake.root, CLIENT, dry_run=True, report=said.append)
+    erase(lake.root, CLIENT, dry_run=True, on_progress=said.append)
     assert said == [f"     1 of 2: {hour_path(START - HOUR_MS)}", f"     2 of 2: {hour_path(START)}"]
 
 

@@ -20,13 +20,12 @@ from pipeline.columns import REMOVED
 from pipeline.explain import request
 from pipeline.explain.explanation import Explanation
 from pipeline.explain.request import ExplainRequest, explain
-from pipeline.explain.trail import CLOCKS_MS
 from pipeline.lake.commits import Manifest, commit, new_commit, update
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.lake.plans import run_name
 from pipeline.lake.snapshots import day_of, snapshot_name
-from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, hour_runs, instant_text
+from pipeline.period import CLOCK_SKEW_MS, DAY_MS, HOUR_MS, Period, hour_path, hour_runs, instant_text
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, statement, subscribed
 from tests.xmtp import Inbox
 
@@ -251,7 +250,7 @@ def test_a_subscription_of_another_client_is_bad_usage(lake: SmallLake, capsys: 
 
 
 def test_of_a_crowd_some_are_judged_and_a_client_always(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "MOST", 1)
+    monkeypatch.setattr(request, "MAX_SUBSCRIPTIONS", 1)
     lake.commit(subscribed(TABLET, OTHER), ruled(Way().key, TABLET))
     way = Way()
     lake.commit(*way.delivered())
@@ -461,7 +460,7 @@ def test_it_imports_no_spark_and_its_json_has_the_verdict(lake: SmallLake) -> No
 
 def test_what_came_of_an_envelope_may_lie_in_a_file_that_was_begun_before_midnight(lake: SmallLake) -> None:
     midnight = START // DAY_MS * DAY_MS
-    way = Way(midnight + CLOCKS_MS + 60_000)
+    way = Way(midnight + CLOCK_SKEW_MS + 60_000)
     lake.commit(way.observed(), way.envelope(), way.notification(), at=midnight)
     lake.commit(way.push(), at=midnight - HOUR_MS)
     period = Period(midnight - DAY_MS, midnight + DAY_MS)

@@ -399,6 +399,6 @@ def test_a_strict_run_says_in_its_last_line_which_file_is_damaged(spark: SparkSe
     for job, found in (("compact", "1 files are damaged"), ("reconcile", "hours can't be judged")):
         wanted = arguments.parse([job, "--strict", "--lake", lake.root, *ASKED, *NOW])
         assert JOBS[job](lake, wanted) == 1
-        [why] = wanted.why
+        [why] = wanted.findings
         assert found in why
         assert path in why

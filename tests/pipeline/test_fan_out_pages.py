@@ -14,7 +14,7 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.lake.lookup import Lookup
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.reconciliation.reconcile import reconcile
-from pipeline.spark.session import FEW_BYTES, fitted
+from pipeline.spark.session import SMALL_BYTES, small_lake_settings
 from pipeline.terms import DEFAULT
 from tests.pipeline.small_lake import PHONE, TABLET, SmallLake, Way, ruled, subscribed
 
@@ -25,7 +25,7 @@ FIRST, EARLY = UUID(int=3), UUID(int=4)
 CLIENTS = {who: bytes([who.int]) * 32 for who in (PHONE, TABLET, FIRST, EARLY)}
 
 
-@pytest.mark.parametrize("size", [FEW_BYTES, FEW_BYTES + 1])
+@pytest.mark.parametrize("size", [SMALL_BYTES, SMALL_BYTES + 1])
 def test_who_comes_or_goes_before_its_page_is_judged_by_the_rules_of_its_page(
     spark: SparkSession, tmp_path: Path, size: int
 ) -> None:
@@ -41,7 +41,7 @@ def test_who_comes_or_goes_before_its_page_is_judged_by_the_rules_of_its_page(
     way.at += 60_000
     small.stream(way.notification(to=TABLET, client=CLIENTS[TABLET]), way.push(to=TABLET))
     compact(lake, Period(BEFORE, NOW), NOW)
-    with fitted(spark, size):
+    with small_lake_settings(spark, size):
         found = reconcile(lake, DAY, NOW, DEFAULT).differences.collect()
     wrong = (str(EARLY), "unexpected", "no rule in force")
     assert [(row["subscription_id"], row["difference"], row["evidence"]) for row in found] == [wrong]
@@ -68,7 +68,7 @@ def test_a_page_that_lost_somebody_whose_rule_was_in_force_throughout_is_found(
     ]
 
 
-@pytest.mark.parametrize("size", [FEW_BYTES, FEW_BYTES + 1])
+@pytest.mark.parametrize("size", [SMALL_BYTES, SMALL_BYTES + 1])
 @pytest.mark.parametrize(
     ("change", "decision"),
     [
@@ -90,7 +90,7 @@ def test_what_is_decided_hours_later_for_one_hides_nobody_elses_loss(
     judged_at = way.at - HOUR_MS if decision is NotificationDecision.QUEUED else None
     small.stream(way.notification(decision).model_copy(update={"judged_at": judged_at}))
     compact(lake, Period(BEFORE, NOW), NOW)
-    with fitted(spark, size):
+    with small_lake_settings(spark, size):
         found = reconcile(lake, DAY, NOW, DEFAULT).differences.collect()
     assert (str(TABLET), "missing") in {(row["subscription_id"], row["difference"]) for row in found}
     assert explained(lake, way.envelope_id)[TABLET] == "missing"

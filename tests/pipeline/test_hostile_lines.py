@@ -16,7 +16,7 @@ from pipeline.compaction.compact import compact
 from pipeline.explain.request import ExplainRequest, explain
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.lookup import Lookup
-from pipeline.lake.raw import LINE_BYTES
+from pipeline.lake.raw import MAX_LINE_BYTES
 from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
 from tests.pipeline.small_lake import PHONE, START, SmallLake, Way, ruled, subscribed
 
@@ -68,7 +68,7 @@ NO_EVENTS = [
 """Lines that are none at all."""
 STRANGE = [
     line(ENVELOPE, reason="\x00\u202e💥\ufffe\n"),
-    line(ENVELOPE, reason="x" * (LINE_BYTES - 1_000)),
+    line(ENVELOPE, reason="x" * (MAX_LINE_BYTES - 1_000)),
     line(ENVELOPE, more={"deep": [[[]]] * 1_000}),
 ]
 """Events all the same."""

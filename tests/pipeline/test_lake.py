@@ -14,7 +14,7 @@ from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecisi
 from clarion.events import EnvelopeDecided, EnvelopeObserved, Event, LimitsLoaded, NotificationDecided, PushTried
 from clarion.subscription_events import RuleRef, RulesChanged, SubscriptionChanged
 from pipeline.columns import UNREADABLE, EventKind
-from pipeline.compaction.compact import MOST_LONG, compact
+from pipeline.compaction.compact import MAX_LONG, compact
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.explain.request import ExplainRequest, explain
 from pipeline.lake.event_lake import EventLake
@@ -147,10 +147,10 @@ def test_a_line_that_a_job_would_fail_at_is_kept_apart(lake: EventLake) -> None:
         changed(notified, subscription_id=f"{SUBSCRIPTION}0"),
         changed(notified, judged_at=-1),
         changed(pushed, at=-1),
-        changed(pushed, latency_ms=MOST_LONG + 1),
+        changed(pushed, latency_ms=MAX_LONG + 1),
         changed(limits, cap_window=(1 << 63) - 1),
     ]
-    good = [changed(pushed, at=0, latency_ms=MOST_LONG), changed(limits, count=None)]
+    good = [changed(pushed, at=0, latency_ms=MAX_LONG), changed(limits, count=None)]
     arrive(lake, bad + good, hour=0)
     assert compact(lake, ARRIVED, now_ms()).lines == {UNREADABLE: len(bad), "push": 1, "limits": 1}
     assert {row["value"] for row in lake.spark.read.parquet(lake.path(UNREADABLE)).collect()} == set(bad)

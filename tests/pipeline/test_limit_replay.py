@@ -145,10 +145,16 @@ def test_what_is_counted_later_leaves_no_space_for_an_attempt_without_an_event()
 
 
 def batch(
-    rows: Sequence[PairAttempt], *, crowded: bool = True, client: bytes = b"c", **other: object
+    rows: Sequence[PairAttempt], *, may_reach_limit: bool = True, client: bytes = b"c", **other: object
 ) -> pa.RecordBatch:
     """As Spark gives them: here all have the receipt `r`, are judged, and nothing else is wrong with them."""
-    same = {"network": "statements", "sender": b"a", "client_id": client, "receipt": "r", "crowded": crowded}
+    same = {
+        "network": "statements",
+        "sender": b"a",
+        "client_id": client,
+        "receipt": "r",
+        "may_reach_limit": may_reach_limit,
+    }
     columns: dict[str, pa.Array] = {
         name: pa.array([value] * len(rows)) for name, value in (same | {"judged": True}).items()
     }
@@ -171,7 +177,8 @@ def test_a_pair_goes_on_from_one_batch_to_the_next() -> None:
 
 def test_what_is_wrong_anyway_in_pairs_that_are_not_crowded_goes_through_as_one_batch() -> None:
     lost = [
-        batch([attempt(1, 1, "duplicate")], crowded=False, client=bytes([n]), difference="missing") for n in range(9)
+        batch([attempt(1, 1, "duplicate")], may_reach_limit=False, client=bytes([n]), difference="missing")
+        for n in range(9)
     ]
     together = pa.Table.from_batches(lost).combine_chunks().to_batches()
     [quiet, replayed] = replay_batches(iter(together), HISTORY, NAMES)

@@ -142,7 +142,7 @@ def test_a_secret_condition_excuses_no_refusal_that_no_limit_bears_out(
     assert JOBS["reconcile"](refused, asked) == 1
     times = {"from": instant_text(PERIOD.start), "to": instant_text(PERIOD.end)}
     assert json.loads(capsys.readouterr().out) == times | {"wrongly_dropped": 2}
-    assert asked.why == [f"{PERIOD}: 2 differences"]
+    assert asked.findings == [f"{PERIOD}: 2 differences"]
 
 
 def test_a_made_up_day_keeps_to_the_limits_it_is_given(lake: EventLake) -> None:

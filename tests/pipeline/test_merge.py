@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from clarion.events import PushTried
 from pipeline.columns import UNREADABLE, EventKind
 from pipeline.compaction.compact import compact
-from pipeline.compaction.merge import MOST, SMALL_BYTES, crowded, merge_small_files
+from pipeline.compaction.merge import MAX_SMALL_FILES, SMALL_BYTES, merge_small_files, small_files_to_merge
 from pipeline.lake.commits import Kinds, LakeView, Manifest, commit, data_folder, read_manifest
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.lookup import Lookup
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("adaptive")
 
 PERIOD = Period(START, START + HOUR_MS)
 HOUR = hour_path(START)
-WAYS = [Way(START + number, number) for number in range(MOST + 1)]
+WAYS = [Way(START + number, number) for number in range(MAX_SMALL_FILES + 1)]
 PUSHES = [way.push() for way in WAYS]
 
 
@@ -57,16 +57,20 @@ def sized(count: int, size: int) -> tuple[DataFile, ...]:
 
 
 def test_only_a_kind_with_too_many_small_files_is_crowded() -> None:
-    many, few, large = sized(MOST + 1, 1), sized(MOST, 1), sized(10 * MOST, SMALL_BYTES)
+    many, few, large = (
+        sized(MAX_SMALL_FILES + 1, 1),
+        sized(MAX_SMALL_FILES, 1),
+        sized(10 * MAX_SMALL_FILES, SMALL_BYTES),
+    )
     hour = Manifest(HOUR, "one", kinds={"push": (*many, *large), "rules": few, "observed": large})
-    assert crowded(hour) == {"push": many}
+    assert small_files_to_merge(hour) == {"push": many}
 
 
 def test_compacting_merges_what_has_become_too_many_and_loses_nothing(lake: EventLake) -> None:
     before = manifest(lake)
     compact(lake, PERIOD, START + DAY_MS)
     after = manifest(lake)
-    assert [len(each.kinds["push"]) for each in (before, after)] == [MOST + 1, 1]
+    assert [len(each.kinds["push"]) for each in (before, after)] == [MAX_SMALL_FILES + 1, 1]
     assert pushes(lake) == PUSHES
     assert replace(after, commit=before.commit, kinds=before.kinds) == before
 
@@ -99,7 +103,7 @@ def test_a_merge_that_another_commit_overtakes_leaves_the_hour_to_the_next_run(
             return super().write_files(kind, rows)
 
     merge_small_files(Overtaken(lake.spark, lake.root), PERIOD)
-    assert len(manifest(lake).kinds["push"]) == MOST + 2
+    assert len(manifest(lake).kinds["push"]) == MAX_SMALL_FILES + 2
     merge_small_files(EventLake(lake.spark, lake.root), PERIOD)
     assert len(manifest(lake).kinds["push"]) == 1
     assert pushes(lake) == [*PUSHES, late]
@@ -118,7 +122,7 @@ def test_a_merge_that_loses_a_line_is_never_committed(lake: EventLake) -> None:
 
 def test_unreadable_lines_are_merged_as_text(spark: SparkSession, tmp_path: Path) -> None:
     root = str(tmp_path / "lake")
-    texts = [f"line {number}" for number in range(MOST + 1)]
+    texts = [f"line {number}" for number in range(MAX_SMALL_FILES + 1)]
     files = tuple(written(root, text) for text in texts)
     commit(root, Manifest(HOUR, "one", kinds={UNREADABLE: files}), None)
     merge_small_files(EventLake(spark, root), PERIOD)

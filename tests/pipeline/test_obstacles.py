@@ -14,7 +14,7 @@ from clarion.events import NotificationDecided
 from clarion.limiter import LATENESS, Limit
 from clarion.networks import STATEMENTS, XMTP, Rule, network
 from clarion.subscription_events import RuleRef
-from pipeline.explain.cases import Notified, ObservedReceipt, PossibleClaim, Wish, read, wish
+from pipeline.explain.cases import Notified, ObservedReceipt, PossibleClaim, RuleAnswers, answers_of, read
 from pipeline.explain.in_force import RuleSpan
 from pipeline.explain.obstacles import (
     Obstacle,
@@ -213,7 +213,7 @@ def test_of_what_was_decided_alone_the_id_and_the_sender_are_known() -> None:
         False,
         False,
     )
-    assert wish(seen, [], Terms()) == Wish(frozenset(), certain=False)
+    assert answers_of(seen, [], Terms()) == RuleAnswers(frozenset(), certain=False)
 
 
 AT = START // 1000
@@ -222,10 +222,10 @@ RAW = BO.message(AT)
 MESSAGE = network(XMTP).decode(RAW)
 
 
-def wished(*rules: tuple[RuleRef, int, int]) -> Wish:
+def wished(*rules: tuple[RuleRef, int, int]) -> RuleAnswers:
     observed = Way(START, 1).observed().model_copy(update={"network": XMTP, "raw": RAW})
     seen = ObservedReceipt.of(observed, [], RAW)
-    return wish(seen, [RuleSpan(subscribed(), ref, since, until) for ref, since, until in rules], Terms())
+    return answers_of(seen, [RuleSpan(subscribed(), ref, since, until) for ref, since, until in rules], Terms())
 
 
 SECRET = RuleRef.of(ALIX.rule(AT), secret=True)
@@ -241,7 +241,7 @@ def test_a_secret_condition_may_say_several_things() -> None:
 
 
 def test_a_rule_that_surely_pushes_makes_anothers_secret_irrelevant() -> None:
-    assert wished((SECRET, 0, FOREVER), (OPEN, 0, FOREVER)) == Wish(frozenset([Wanted.ALERT]), certain=True)
+    assert wished((SECRET, 0, FOREVER), (OPEN, 0, FOREVER)) == RuleAnswers(frozenset([Wanted.ALERT]), certain=True)
 
 
 def test_a_rule_that_was_in_force_for_a_part_of_the_time_makes_nothing_certain() -> None:

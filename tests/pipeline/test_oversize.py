@@ -113,9 +113,9 @@ def test_a_strict_run_without_their_bucket_names_large_envelopes(lake: EventLake
     period = ["--from", instant_text(PERIOD.start), "--to", instant_text(PERIOD.end), "--now", instant_text(NOW)]
     wanted = arguments.parse(["reconcile", "--strict", "--lake", alone.root, *period])
     assert JOBS["reconcile"](alone, wanted) == 1
-    [why] = wanted.why
+    [why] = wanted.findings
     assert "3 large envelopes were not read" in why
-    assert reconcile_job.unread_then(alone, PERIOD) == 3
+    assert reconcile_job.unread_earlier(alone, PERIOD) == 3
 
 
 def test_a_strict_run_names_large_envelopes_that_were_decided_and_are_not_where_it_looks(
@@ -126,9 +126,9 @@ def test_a_strict_run_names_large_envelopes_that_were_decided_and_are_not_where_
     period = ["--from", instant_text(PERIOD.start), "--to", instant_text(PERIOD.end), "--now", instant_text(NOW)]
     wanted = arguments.parse(["reconcile", "--strict", "--lake", alone.root, *period])
     assert JOBS["reconcile"](alone, wanted) == 1
-    [why] = wanted.why
+    [why] = wanted.findings
     assert "2 differences, 1 large envelopes were not read" in why
-    assert reconcile_job.unread_then(alone, PERIOD) == 1
+    assert reconcile_job.unread_earlier(alone, PERIOD) == 1
 
 
 def test_objects_are_read_one_at_a_time_and_only_where_there_is_no_envelope(tmp_path: Path) -> None:

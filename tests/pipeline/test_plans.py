@@ -10,7 +10,7 @@ from pipeline.lake.commits import CommitConflict, Manifest, commit, new_commit
 from pipeline.lake.files import write_text
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.parquet import write_parquet
-from pipeline.lake.plans import CHECKPOINTS, LEASE_MS, RunLease, next_run, run_name, run_of, runs_since
+from pipeline.lake.plans import LEASE_MS, PROGRESS, RunLease, next_run, run_name, run_of, runs_since
 from pipeline.period import DAY_MS
 from pipeline.repair.replay import unfinished
 from tests.pipeline.small_lake import START
@@ -47,7 +47,7 @@ def test_a_plan_that_has_expired_is_not_read_by_what_is_about_later_days(root: s
 
 def test_runs_count_on_from_the_last_that_was_planned_or_begun(root: str, runs: list[Manifest]) -> None:
     assert (run_of(runs[1]), next_run(root)) == ("000010", "000011")
-    write_text(f"{root}/{CHECKPOINTS}/000012", "{}")
+    write_text(f"{root}/{PROGRESS}/000012", "{}")
     assert next_run(root) == "000013"
 
 
@@ -105,7 +105,7 @@ def test_a_slow_pace_keeps_the_lease(root: str) -> None:
 
 
 def test_what_a_writer_left_behind_is_no_run(root: str, runs: list[Manifest]) -> None:
-    for place in (f"manifests/{run_name('000010')}.json", f"{CHECKPOINTS}/000011"):
+    for place in (f"manifests/{run_name('000010')}.json", f"{PROGRESS}/000011"):
         left = Path(root) / place
         left.parent.mkdir(exist_ok=True)
         left.with_name(f".{left.name}.0123abcd").write_text("")
@@ -115,6 +115,6 @@ def test_what_a_writer_left_behind_is_no_run(root: str, runs: list[Manifest]) ->
 
 @pytest.mark.parametrize("left", ["done", "29"])
 def test_a_run_that_an_earlier_release_began_ends_no_other(root: str, runs: list[Manifest], left: str) -> None:
-    write_text(f"{root}/{CHECKPOINTS}/000010", left)
+    write_text(f"{root}/{PROGRESS}/000010", left)
     planned(root, "000011", UUID(int=11), START)
     assert [run_of(each) for each in unfinished(root, START)] == ["000011"]

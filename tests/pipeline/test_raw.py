@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pipeline.lake.commits import LakeView
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.raw import (
-    LINE_BYTES,
     LINES,
+    MAX_LINE_BYTES,
     arrival_hour,
     arrived_files,
     is_cut,
@@ -112,16 +112,16 @@ def test_of_a_damaged_file_no_line_is_taken_and_others_are_read_all_the_same(tmp
 
 
 def test_of_a_line_that_is_too_long_the_beginning_is_read_and_nothing_else_is_kept(tmp_path: Path) -> None:
-    put(tmp_path, PATH, gzip.compress(b"1\n" + b"x" * (5 * LINE_BYTES // 2) + b"\n2\n"))
+    put(tmp_path, PATH, gzip.compress(b"1\n" + b"x" * (5 * MAX_LINE_BYTES // 2) + b"\n2\n"))
     values = [row["value"] for row in read(tmp_path, PATH)]
-    assert values == ["1", "x" * LINE_BYTES, "2", None]
+    assert values == ["1", "x" * MAX_LINE_BYTES, "2", None]
 
 
-@pytest.mark.parametrize("length", [LINE_BYTES - 1, LINE_BYTES, LINE_BYTES + 1])
+@pytest.mark.parametrize("length", [MAX_LINE_BYTES - 1, MAX_LINE_BYTES, MAX_LINE_BYTES + 1])
 def test_a_line_of_about_the_limit_is_one_line(length: int) -> None:
     lines = list(lines_of(BytesIO(b"x" * length + b"\n2\n")))
     assert (len(lines), lines[1]) == (2, b"2\n")
-    assert is_cut(lines[0]) == (length >= LINE_BYTES)
+    assert is_cut(lines[0]) == (length >= MAX_LINE_BYTES)
 
 
 def test_a_file_that_says_it_is_compressed_and_is_not_is_read_as_it_lies_there(tmp_path: Path) -> None:

@@ -112,7 +112,9 @@ def test_a_client_that_is_erased_takes_no_message_of_others_with_it(lake: EventL
     period = Period(START, START + HOUR_MS)
     planned = replay.plan(lake, differences, period, START + HOUR_MS, dry_run=False)
     assert planned.messages == 2
-    assert erase(lake.root, CLIENT, dry_run=False, report=lambda _: None).removed[f"replays/run={planned.run}"] == 1
+    assert (
+        erase(lake.root, CLIENT, dry_run=False, on_progress=lambda _: None).removed[f"replays/run={planned.run}"] == 1
+    )
     queues = Queues()
     assert send(lake, queues) == 1
     [(_, body)] = queues.sent
@@ -203,7 +205,7 @@ def test_a_replay_that_begins_beside_another_leaves_its_run_to_it(lake: EventLak
 
 def _send(lake: EventLake, queues: Queues, per_second: float, report: Callable[[int], None]) -> replay.Sent:
     # It speaks as much of SQS as is needed.
-    return replay.send(lake, queues, "envelopes", now=NOW, per_second=per_second, report=report)  # type: ignore[arg-type]
+    return replay.send(lake, queues, "envelopes", now=NOW, per_second=per_second, on_progress=report)  # type: ignore[arg-type]
 
 
 def _unplanned(lake: EventLake) -> EventLake:

@@ -13,7 +13,7 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.lake.schemas import DIFFERENCE, SCHEMAS
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.report.funnel import notifications
-from pipeline.report.report import EXAMPLES, by_hour, examples, latency, report
+from pipeline.report.tables import EXAMPLES, by_hour, examples, latency, report_tables
 
 HOUR = Period(10 * HOUR_MS, 11 * HOUR_MS)
 NOON = HOUR.start + 60_000
@@ -29,7 +29,7 @@ FOUND = "receipt string, subscription_id string, network string, channel string,
 
 @pytest.fixture(scope="module")
 def tables(day: EventLake, plan: Plan, differences: DataFrame) -> dict[str, list[dict[str, Any]]]:
-    return {name: table.to_pylist() for name, table in report(day, plan.period, plan.start + DAY_MS).items()}
+    return {name: table.to_pylist() for name, table in report_tables(day, plan.period, plan.start + DAY_MS).items()}
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_examples_show_the_most_frequent_evidence_from_its_worst_hour(spark: Spa
 def test_a_period_that_was_not_reconciled_has_no_table_of_differences(lake: EventLake) -> None:
     for kind in (EventKind.ENVELOPE, EventKind.NOTIFICATION, EventKind.PUSH):
         assert lake.read(kind).schema == SCHEMAS[kind]
-    assert "differences" not in report(lake, HOUR, HOUR.end)
+    assert "differences" not in report_tables(lake, HOUR, HOUR.end)
 
 
 def test_a_decision_after_the_period_counts_for_its_last_hour(spark: SparkSession) -> None:

@@ -16,7 +16,7 @@ from pipeline.columns import UNREADABLE, EventKind
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.compaction.unreadable import read_again
 from pipeline.in_force.rules import in_force, rule_changes
-from pipeline.in_force.states import MARGIN_MS, STATES, known, last_rules, limit_history, write_snapshots
+from pipeline.in_force.states import MARGIN_MS, STATES, last_rules, limit_history, states_since, write_snapshots
 from pipeline.lake.commits import data_folder, manifest_path, new_commit, read_manifest, update
 from pipeline.lake.dedup import latest_subscriptions
 from pipeline.lake.event_lake import EventLake
@@ -75,7 +75,7 @@ def live_on(lake: EventLake, first: int, last: int) -> None:
 
 def rules(lake: EventLake, now: int) -> list[Span]:
     """Those in force on the day before."""
-    found = spans(known(lake, RULES, now, now), known(lake, SUBSCRIPTION, now, now))
+    found = spans(states_since(lake, RULES, now, now), states_since(lake, SUBSCRIPTION, now, now))
     return [span for span in found if span[3] > now - DAY_MS]
 
 
@@ -89,7 +89,7 @@ def whose(lake: EventLake, now: int) -> set[str]:
     return {
         row[0]
         for kind in (SUBSCRIPTION, RULES)
-        for row in known(lake, kind, now, now).select("subscription_id").collect()
+        for row in states_since(lake, kind, now, now).select("subscription_id").collect()
     }
 
 
@@ -134,7 +134,7 @@ def lived(begun: EventLake, tmp_path: Path) -> EventLake:
 def test_what_is_in_force_outlives_its_objects_and_what_has_ended_is_forgotten(aged: EventLake) -> None:
     assert rules(aged, day(51)) == [("kept", LASTING, day(1), FOREVER)]
     assert whose(aged, day(51)) == {"kept", "dead"}
-    changes = known(aged, RULES, day(51), day(51)).collect()
+    changes = states_since(aged, RULES, day(51), day(51)).collect()
     assert {(bytes(row["key"]), bytes(row["condition"])) for row in changes} == {(LASTING, b"alert")}
 
 
@@ -166,7 +166,7 @@ def test_what_was_removed_does_not_come_back_with_a_late_line_of_before(lived: E
     change(lived, (day(1), "added", "kept", 2, 3, [REMOVED]), at=day(6))
     write_snapshots(lived, day(8))
     assert rules(lived, day(9)) == [("kept", LASTING, day(1), FOREVER)]
-    subscriptions = known(lived, SUBSCRIPTION, day(9), day(9))
+    subscriptions = states_since(lived, SUBSCRIPTION, day(9), day(9))
     assert {row["subscription_id"]: row["status"] for row in latest_subscriptions(subscriptions).collect()} == {
         "kept": "active", "dead": "invalid", "gone": "removed",
     }  # fmt: skip
@@ -217,7 +217,7 @@ def test_whoever_reads_a_snapshot_finds_what_a_reader_of_everything_finds(lake: 
         write_snapshots(lake, day(number))
         since = day(number) + 2 * HOUR_MS
         assert later(
-            spans(known(lake, RULES, since, day(20)), known(lake, SUBSCRIPTION, since, day(20))), since
+            spans(states_since(lake, RULES, since, day(20)), states_since(lake, SUBSCRIPTION, since, day(20))), since
         ) == later(everything, since)
 
 

@@ -62,11 +62,11 @@ def test_only_what_was_observed_in_the_period_is_verified(spark: SparkSession, t
     rows = [(AT, STATEMENTS, receipt, at, SIGNED.encoded, None) for receipt, at in times.items()]
     write_rows(lake, EventKind.OBSERVED, rows)
 
-    found = verified(lake.files(EventKind.OBSERVED, ARRIVED), Period(AT, AT + 10)).collect()
+    found = verified(lake.file_paths(EventKind.OBSERVED, ARRIVED), Period(AT, AT + 10)).collect()
 
     assert sorted(row.receipt for row in found) == ["first", "last"]
     assert {(bytes(row.envelope_id), row.expires_at, row.flaw) for row in found} == {(SIGNED.hash, 7, None)}
-    assert verified(lake.files(EventKind.OBSERVED, Period(AT - 1, AT)), Period(0, AT + 10)).count() == 0
+    assert verified(lake.file_paths(EventKind.OBSERVED, Period(AT - 1, AT)), Period(0, AT + 10)).count() == 0
 
 
 def test_a_file_from_before_a_column_came_is_read_without_it(spark: SparkSession, tmp_path: Path) -> None:
@@ -74,10 +74,10 @@ def test_a_file_from_before_a_column_came_is_read_without_it(spark: SparkSession
     written = write_parquet(str(tmp_path), data_folder("observed", hour_path(AT), "old"), old.to_batches())
     commit(str(tmp_path), Manifest(hour_path(AT), "old", kinds={"observed": (written,)}), None)
 
-    [row] = verified(EventLake(spark, str(tmp_path)).files(EventKind.OBSERVED, ARRIVED), ARRIVED).collect()
+    [row] = verified(EventLake(spark, str(tmp_path)).file_paths(EventKind.OBSERVED, ARRIVED), ARRIVED).collect()
 
     assert (row.receipt, row.location, row.flaw) == ("old", None, None)
 
 
 def test_nothing_is_verified_where_nothing_has_been_written(spark: SparkSession, tmp_path: Path) -> None:
-    assert verified(EventLake(spark, str(tmp_path)).files(EventKind.OBSERVED, ARRIVED), ARRIVED).count() == 0
+    assert verified(EventLake(spark, str(tmp_path)).file_paths(EventKind.OBSERVED, ARRIVED), ARRIVED).count() == 0

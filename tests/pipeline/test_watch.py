@@ -18,15 +18,14 @@ from pipeline.lake.commits import Manifest, read_manifest
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.snapshots import day_of
-from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.period import CLOCK_SKEW_MS, DAY_MS, HOUR_MS, Period
 from pipeline.reconciliation.claims import write_claims
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.repair.watch import (
-    AHEAD_MS,
-    CLAIMS_BACK_MS,
     LATE_MS,
     LONGEST_MS,
     LOSS,
+    WATCH_CLAIM_LOOKBACK_MS,
     Clock,
     FoundLosses,
     Watch,
@@ -234,15 +233,15 @@ def test_the_watch_leaves_duplicates_to_the_daily_run_which_knows_the_claims_of_
 
 def test_claims_that_are_too_old_are_not_read(lake: EventLake, shown_again: Period) -> None:
     again, stranger = (("wrongly_dropped", str(Way(number=number).receipt)) for number in (3, 2))
-    found = reconcile(lake, shown_again, shown_again.end, Terms(), CLAIMS_BACK_MS).differences
+    found = reconcile(lake, shown_again, shown_again.end, Terms(), WATCH_CLAIM_LOOKBACK_MS).differences
     assert receipts(found) == {again, stranger}
 
 
 def test_a_clock_that_was_ahead_of_the_time_ends_the_watch_instead_of_silencing_it() -> None:
     clock = Clock({"until": str(START)}).simpleStreamReader(DIFFERENCE)
-    clock.read({"until": START + AHEAD_MS})
+    clock.read({"until": START + CLOCK_SKEW_MS})
     with pytest.raises(ValueError, match=r"^it has come to .*, which is ahead of the time$"):
-        clock.read({"until": START + AHEAD_MS + 1})
+        clock.read({"until": START + CLOCK_SKEW_MS + 1})
 
 
 def lost(lake: EventLake, *which: tuple[str, str | None]) -> DataFrame:

@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.lake.event_lake import EventLake
-from pipeline.repair.watch import AHEAD_MS, CHECKPOINT, FoundLosses, Watch
+from pipeline.period import CLOCK_SKEW_MS
+from pipeline.repair.watch import CHECKPOINT, FoundLosses, Watch
 from pipeline.spark.ending import JobStopped, reason
 from pipeline.terms import Terms
 from tests.pipeline.conftest import copied
@@ -69,7 +70,7 @@ def test_a_checkpoint_that_is_ahead_of_the_time_ends_the_watch_with_a_reason(
 ) -> None:
     lake = copied(watched, tmp_path)
     with pytest.raises(JobStopped, match=r"it has come to .*, which is ahead of the time; .* remove it") as raised:
-        judged(lake, START - AHEAD_MS - 1)
+        judged(lake, START - CLOCK_SKEW_MS - 1)
     assert "\n" not in str(raised.value)
 
 

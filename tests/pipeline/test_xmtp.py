@@ -20,7 +20,7 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS, Period, arrivals, instant_text
 from pipeline.reconciliation.reconcile import Findings, reconcile
 from pipeline.reconciliation.verify import Facts, facts
-from pipeline.report.report import report
+from pipeline.report.tables import report_tables
 from pipeline.terms import Terms
 from tests.pipeline.conftest import copied
 from tests.pipeline.small_lake import write_rows
@@ -155,12 +155,12 @@ def test_a_strict_reconciliation_passes_what_it_could_not_judge(
     assert JOBS["reconcile"](lake, asked) == 0
     times = {"from": instant_text(PERIOD.start), "to": instant_text(PERIOD.end)}
     assert json.loads(capsys.readouterr().out) == times | {"unjudged": 2}
-    assert asked.why == []
+    assert asked.findings == []
 
 
 def test_the_report_counts_its_envelopes_and_pushes(spark: SparkSession, lake: EventLake) -> None:
     decide(lake, DECIDED)
-    tables = report(lake, PERIOD, NOW)
+    tables = report_tables(lake, PERIOD, NOW)
     assert {row["network"] for row in lake.read(EventKind.ENVELOPE).select("network").collect()} == {XMTP}
     [reached] = tables["notifications"].to_pylist()
     assert {stage: reached[stage] for stage in ("network", "wanted", "queued", "delivered")} == {

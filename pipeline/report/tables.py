@@ -1,4 +1,4 @@
-"""`report`: what happened in a period, as tables small enough for one page."""
+"""`report_tables`: what happened in a period, as tables small enough for one page."""
 
 from functools import reduce
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from clarion import own_pushes
 from clarion.decisions import EnvelopeDecision, NotificationDecision, PushDecision
 from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.in_force.rules import in_force
-from pipeline.in_force.states import known
+from pipeline.in_force.states import states_since
 from pipeline.lake.commits import read_manifest
 from pipeline.lake.dedup import decided_once, last_decisions
 from pipeline.lake.event_lake import EventLake, differences_name
@@ -19,7 +19,7 @@ from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.small_tables import read_tables
 from pipeline.period import HOUR_MS, Period, arrivals
 from pipeline.prices import FIREHOSE_BYTE, FIREHOSE_RECORD_BYTES, READ_UNIT, SQS_REQUEST, WRITE_UNIT
-from pipeline.report.funnel import full_hour, notifications, within
+from pipeline.report.funnel import clamped_to, full_hour, notifications
 from pipeline.terms import JUDGED
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -84,7 +84,7 @@ time and what SQS bills for receiving are not in it.
 """
 
 
-def report(lake: EventLake, period: Period, now: int) -> dict[str, pa.Table]:
+def report_tables(lake: EventLake, period: Period, now: int) -> dict[str, pa.Table]:
     """The tables by name.
 
     Only if `reconcile` has been run for this period there are `differences`, `examples` and those of `terms`.
@@ -98,7 +98,8 @@ def report(lake: EventLake, period: Period, now: int) -> dict[str, pa.Table]:
     judged = read_manifest(lake.root, differences_name(period))
     found = lake.read_commit(judged, DIFFERENCE) if judged else None
     rules = in_force(
-        known(lake, EventKind.RULES, period.start, now), known(lake, EventKind.SUBSCRIPTION, period.start, now)
+        states_since(lake, EventKind.RULES, period.start, now),
+        states_since(lake, EventKind.SUBSCRIPTION, period.start, now),
     )
     tables = {
         "notifications": notifications(decided, tried, found, period),
@@ -122,7 +123,7 @@ def report(lake: EventLake, period: Period, now: int) -> dict[str, pa.Table]:
 
 def by_hour(found: DataFrame, period: Period) -> DataFrame:
     """`hour, difference, network, count`."""
-    dated = found.withColumn("at", within(period)).select(full_hour(), "difference", "network")
+    dated = found.withColumn("at", clamped_to(period)).select(full_hour(), "difference", "network")
     return dated.groupBy("hour", "difference", "network").count().orderBy("hour", "difference", "network")
 
 
