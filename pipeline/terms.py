@@ -23,7 +23,11 @@ _TERMS = pa.schema([
 _SECRET = pa.schema([("network", pa.string()), ("notifications", pa.int64())])
 _UNREAD_ENVELOPES = pa.schema([("network", pa.string()), ("envelopes", pa.int64())])
 _OPTIONS = {
-    "grace": ("--grace-seconds", 1_000, "around a change of rules or limits, either decision is right"),
+    "grace": (
+        "--grace-seconds",
+        1_000,
+        "around a change of rules (of limits a quarter of an hour, or this if longer), either decision is right",
+    ),
     "late": ("--late-seconds", 1_000, "a later delivery is a difference"),
     "lookback": ("--lookback-hours", HOUR_MS, "how far back to read decisions for claims that no snapshot has"),
 }

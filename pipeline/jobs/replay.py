@@ -24,7 +24,7 @@ from pipeline.terms import terms_of
 CHOICES = ("receipt", "subscription_id", "network", "difference")
 """The columns of differences that the command line may name a value of, beside the client."""
 FRESH_MS = 30 * 60_000
-"""A lake of which something was committed so lately is compacted up to now, but for files that have just come."""
+"""An hour under way of which something was committed so lately is compacted, but for files that have just come."""
 PATIENT = IN_TIME.merge(Config(retries={"total_max_attempts": 5}))
 """Gives up long before the lease of a run has ended."""
 
@@ -65,12 +65,12 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
 def _not_compacted(lake: EventLake, options: argparse.Namespace) -> list[str]:
     """The hours since the period began that have files which no commit names, or have ended without a commit.
 
-    To the hour under way files come all the time: it is one of these only if nothing was committed for `FRESH_MS`.
+    To the hour under way files come all the time: it is one of these only if nothing of it was committed for `FRESH_MS`.
     """
     since, under_way = Period(options.period.start, options.now), hour_path(options.now)
     commits = {each.hour: each.commit for each in lake.view.manifests(since)}
     pending = set(map(arrival_hour, new_files(lake, since)))
-    if any(is_since(options.now - FRESH_MS, each) for each in commits.values()):
+    if under_way in commits and is_since(options.now - FRESH_MS, commits[under_way]):
         pending.discard(under_way)
     return [hour for hour in since.hours() if hour in pending or (hour != under_way and hour not in commits)]
 

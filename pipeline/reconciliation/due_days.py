@@ -147,23 +147,34 @@ def changed_days(lake: EventLake, yesterday: Period, now: int) -> list[Period]:
             unwritten.append(day)
         elif verdict and verdict.sealed_at is not None:
             judged[verdict.sealed_at][day] = verdict
-    every = {day: verdict for verdicts in judged.values() for day, verdict in verdicts.items()}
-    changed = (day for verdicts in judged.values() for day in _changed(lake, verdicts, every, yesterday, now))
+    first = min((day.start for verdicts in judged.values() for day in verdicts), default=yesterday.start)
+    arrived = lake.view.manifests(Period(first - HOUR_MS, now))
+    changed = []
+    for at, verdicts in judged.items():
+        found = _changed(lake, list(verdicts), _unseen(arrived, verdicts, at, now), yesterday)
+        _note_seen(lake.root, [day for day in verdicts if day not in found], arrived, now)
+        changed += found
     return [*unwritten, *changed]
 
 
-def _changed(lake: EventLake, verdicts: Verdicts, every: Verdicts, yesterday: Period, now: int) -> list[Period]:
-    """Of days that were judged at the same moment, and so by the same hours as far as these concern them.
+def _unseen(arrived: Sequence[Manifest], verdicts: Verdicts, at: int, now: int) -> list[Manifest]:
+    """The hours that have changed since days were judged, all `at` the same moment, and so by the same hours.
 
-    Rules of before these days may come late under an hour of before them, which none of these has to have seen: whether
-    it has changed is known by `every` day's verdict. The report's `sealed_at`, when it was judged, stays.
+    Rules of before these days may come late under an hour of before them, which none of these has to have seen: such an
+    hour has changed if it was sealed later.
     """
-    days = list(verdicts)
-    own, any_day = _seen_by(verdicts), _seen_by(every)
-    concerning = arrivals(days[0], now)
-    arrived = lake.view.manifests(arrivals(min(every, key=attrgetter("start")), now))
-    seen = {each.hour: (own if concerning.has_hour(each.hour) else any_day).get(each.hour) for each in arrived}
-    unseen = [hour for hour in arrived if hour.sealed_at is None or hour.sealed_at != seen[hour.hour]]
+    concerning = arrivals(min(verdicts, key=attrgetter("start")), now)
+    seen = ChainMap(*(dict(verdict.seen) for verdict in verdicts.values()))
+
+    def is_unseen(hour: Manifest) -> bool:
+        if hour.sealed_at is None:
+            return True
+        return hour.sealed_at != seen.get(hour.hour) if concerning.has_hour(hour.hour) else hour.sealed_at > at
+
+    return list(filter(is_unseen, arrived))
+
+
+def _changed(lake: EventLake, days: Sequence[Period], unseen: Sequence[Manifest], yesterday: Period) -> list[Period]:
     lines = partial(_lines_of, lake, unseen)
     parts = [
         _observed(lines),
@@ -176,17 +187,15 @@ def _changed(lake: EventLake, verdicts: Verdicts, every: Verdicts, yesterday: Pe
     found = {row[_DAY] for row in reduce(DataFrame.unionByName, parts).distinct().collect()}
     short = [hour.hour for hour in unseen if hour.arrived < (hour.counted or 0)]
     found |= {day.start for day in days if any(map(arrivals(day, day.end + HOUR_MS).has_hour, short))}
-    for day in days:
-        if day.start not in found:
-            hours = {hour.hour: hour.sealed_at for hour in arrived}
-            update(lake.root, report_name(day), partial(replace, seen=hours))
-            update(lake.root, differences_name(day), partial(replace, sealed_at=now, seen=hours))
     return [day for day in days if day.start in found]
 
 
-def _seen_by(verdicts: Verdicts) -> Mapping[str, int | None]:
-    """By hour, when it was sealed as one of them has seen it."""
-    return ChainMap(*(dict(verdict.seen) for verdict in verdicts.values()))
+def _note_seen(root: str, days: Sequence[Period], arrived: Sequence[Manifest], now: int) -> None:
+    """Nothing has come of these days. The report's `sealed_at`, when it was judged, stays."""
+    hours = {hour.hour: hour.sealed_at for hour in arrived}
+    for day in days:
+        update(root, report_name(day), partial(replace, seen=hours))
+        update(root, differences_name(day), partial(replace, sealed_at=now, seen=hours))
 
 
 def _lines_of(lake: EventLake, hours: Sequence[Manifest], kind: EventKind) -> DataFrame:
@@ -200,12 +209,13 @@ def _observed(lines: Lines) -> DataFrame:
 def _decided(lines: Lines) -> DataFrame:
     """Any decision may be wrong, or all that is left of its envelope.
 
-    What was decided late is judged as of an hour before, and its envelope may be of the day before that.
+    What was decided late is judged as of an hour before, and its envelope may be of the day before that. One of before
+    this day is known by other lines: that of its own decision, or a first push.
     """
     envelopes = lines(EventKind.ENVELOPE).select(_day_of(F.col("observed_at")))
     notified = lines(EventKind.NOTIFICATION)
     late = notified.where(F.col("judged_at") <= F.col("at") - LATENESS)
-    parts = (envelopes, notified.select(_day_of(judged_at())), late.select(_day_of(F.col("judged_at") - LATENESS)))
+    parts = (envelopes, notified.select(_day_of(judged_at())), late.select(_day_of(F.col("judged_at") - DAY_MS)))
     return reduce(DataFrame.unionByName, parts)
 
 

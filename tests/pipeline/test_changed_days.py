@@ -15,7 +15,7 @@ from pipeline.lake.commits import update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_name
-from pipeline.period import DAY_MS, HOUR_MS, Period
+from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
 from pipeline.reconciliation.claims import CLAIM, write_claims
 from pipeline.reconciliation.due_days import changed_days, first_uncompacted
 from tests.pipeline.small_lake import PHONE, SmallLake, Way, ruled
@@ -81,14 +81,20 @@ def test_a_day_is_judged_again_once_its_damaged_file_is_put_right_and_its_hour_c
 
 
 def test_the_day_of_an_envelope_is_judged_again_that_was_decided_on_the_next_one(lake: EventLake) -> None:
-    """Observed at 23:30, decided at 01:15, and judged as of 00:15."""
-    way = Way(DAYS[1].start - 30 * 60_000)
-    way.at = DAYS[1].start + 75 * 60_000
+    """Observed at 22:30, decided at 02:30, and judged as of 01:30."""
+    way = Way(DAYS[1].start - 90 * 60_000)
+    way.at = DAYS[1].start + 150 * 60_000
     decided = way.notification()
     decided = decided.model_copy(update={"judged_at": decided.at - HOUR_MS})
     SmallLake(lake.root).commit(decided, at=ARRIVED)
     lake.view.refresh()
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[:2]
+
+
+def seal(lake: EventLake, hour: int, at: int) -> None:
+    """As compact has done it then."""
+    update(lake.root, hour_path(hour), lambda known: replace(known, sealed_at=at))
+    lake.view.refresh()
 
 
 def test_a_day_that_was_judged_by_hand_is_judged_again_by_rules_that_come_late_under_an_hour_of_before(
@@ -97,5 +103,18 @@ def test_a_day_that_was_judged_by_hand_is_judged_again_by_rules_that_come_late_u
     judged(lake, DAYS[-1], {}, JUDGED_AT + HOUR_MS)
     at = DAYS[1].start + HOUR_MS
     SmallLake(lake.root).commit(ruled(Way().key, at=at), at=at)
-    lake.view.refresh()
+    seal(lake, at, JUDGED_AT + 2 * HOUR_MS)
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[1:]
+
+
+def test_a_day_that_a_run_found_changed_and_could_not_judge_is_found_by_the_next_one(lake: EventLake) -> None:
+    """Two others were judged again, and of the first it was noted that nothing had come."""
+    at = DAYS[1].start + HOUR_MS
+    SmallLake(lake.root).commit(ruled(Way().key, at=at), at=at)
+    seal(lake, at, NOW)
+    assert changed_days(lake, YESTERDAY, NOW) == DAYS[1:]
+    seen = {each.hour: each.sealed_at for each in lake.view.manifests(Period(START, NOW))}
+    for day in DAYS[1:-1]:
+        judged(lake, day, seen, NOW)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW + DAY_MS) == DAYS[-1:]
