@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from pipeline import arguments
-from pipeline.terminal import ON_INTERRUPTION, Exit, log
+from pipeline.terminal import ON_INTERRUPTION, ExitCode, log
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -17,7 +17,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return _run(words)
     except KeyboardInterrupt:
         log(ON_INTERRUPTION)
-        return Exit.INTERRUPTED
+        return ExitCode.INTERRUPTED
 
 
 def _run(words: Sequence[str] | None) -> int:

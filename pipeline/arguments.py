@@ -260,7 +260,9 @@ def _add_dry_run(job: Parser) -> None:
 def _add_generate(job: Parser) -> None:
     job.add_argument("--statements", type=int, default=10_000, help="how many; default: %(default)s")
     job.add_argument("--rules", type=int, default=10_000, help="for statements; default: %(default)s")
-    job.add_argument("--messages", type=int, default=2_000, help="of XMTP; default: %(default)s")
+    job.add_argument(
+        "--messages", type=int, default=2_000, help="of other networks than the statement store; default: %(default)s"
+    )
     job.add_argument(
         "--earlier",
         type=int,

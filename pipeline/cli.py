@@ -19,7 +19,7 @@ from pipeline.reconciliation.reconcile import size_of
 from pipeline.spark.ending import ended_by_signals, reason
 from pipeline.spark.progress import progress
 from pipeline.spark.session import session, starts_jvm
-from pipeline.terminal import Exit, log
+from pipeline.terminal import ExitCode, log
 from pipeline.terms import terms_of
 
 JOBS: dict[str, Callable[[EventLake, argparse.Namespace], int]] = {
@@ -45,13 +45,13 @@ def run(options: argparse.Namespace) -> int:
         if not (why := reason(error)):
             raise
         log(f"{options.job} can't go on: {why}")
-        return Exit.NO_ANSWER
+        return ExitCode.NO_ANSWER
 
 
 def _run(options: argparse.Namespace) -> int:
     if options.job != "generate" and not exists(options.lake):
         log(f"there is no lake at {options.lake}")
-        return Exit.FINDING
+        return ExitCode.FINDING
     if options.job in SETTINGS and not options.dry_run:
         settings_of(SETTINGS[options.job])
     started = time.monotonic()

@@ -12,7 +12,7 @@ from pipeline.lake.commits import LAKE_ERRORS
 from pipeline.lake.files import exists
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.raw import RAW
-from pipeline.terminal import Exit, log
+from pipeline.terminal import ExitCode, log
 from pipeline.terms import terms_of
 
 AS_ARRIVED = ": as they arrived, the other kinds' lines among them"
@@ -24,16 +24,16 @@ def run(options: argparse.Namespace) -> int:
     try:
         if not exists(options.lake):
             log(f"there is no lake at {options.lake}")
-            return Exit.FINDING
+            return ExitCode.FINDING
         return JOBS[options.job](options)
     except BrokenPipeError:
         raise
     except AnotherErasure as error:
         log(str(error))
-        return Exit.NO_ANSWER
+        return ExitCode.NO_ANSWER
     except LAKE_ERRORS as error:
         log(f"the lake can't be read or written: {' '.join(str(error).split())}")
-        return Exit.NO_ANSWER
+        return ExitCode.NO_ANSWER
 
 
 def run_explain(options: argparse.Namespace) -> int:
@@ -44,11 +44,11 @@ def run_explain(options: argparse.Namespace) -> int:
         answer = explain(Lookup(options.lake), request)
     except NotOfClientError as error:
         log(str(error))
-        return Exit.BAD_USAGE
+        return ExitCode.BAD_USAGE
     print(json.dumps(answer.to_json(), indent=2) if options.json else "\n".join(map(printable, answer.lines())))
     if not answer.found:
-        return Exit.FINDING
-    return Exit.NOT_SURE if answer.doubts else Exit.DONE
+        return ExitCode.FINDING
+    return ExitCode.NOT_SURE if answer.doubts else ExitCode.DONE
 
 
 def printable(line: str) -> str:
@@ -68,7 +68,7 @@ def run_erase(options: argparse.Namespace) -> int:
     for each in erased.left:
         log(f"left as it is: {each}")
     print(json.dumps(erased._asdict()))
-    return Exit.FINDING if erased.left or erased.is_nothing else Exit.DONE
+    return ExitCode.FINDING if erased.left or erased.is_nothing else ExitCode.DONE
 
 
 JOBS: Mapping[str, Callable[[argparse.Namespace], int]] = {"explain": run_explain, "erase": run_erase}

@@ -9,7 +9,7 @@ ON_INTERRUPTION = "interrupted: what was not committed counts as not done; run i
 """The last line of a command that is stopped."""
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """The exit codes; docs/lake.md says under "How a job ends" what each means."""
 
     DONE = 0

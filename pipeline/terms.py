@@ -26,7 +26,7 @@ _OPTIONS = {
     "grace": (
         "--grace-seconds",
         1_000,
-        "around a change of rules (of limits a quarter of an hour, or this if longer), either decision is right",
+        "so close to a change of rules, or to the expiry of an envelope or a claim, either decision is right; to a change of limits, at least a quarter of an hour",
     ),
     "late": ("--late-seconds", 1_000, "a later delivery is a difference"),
     "lookback": ("--lookback-hours", HOUR_MS, "how far back to read decisions for claims that no snapshot has"),
@@ -38,8 +38,8 @@ _OPTIONS = {
 class Terms:
     """What to judge by; spans are milliseconds.
 
-    `grace`: so close to a change of rules or limits, or to an envelope's expiry, either decision is right, since clocks
-    differ and changes reach ingest late. `late`: a delivery that took longer is a difference. `lookback` is how far back
+    `grace`: so close to a change of rules, or to the expiry of an envelope or a claim, either decision is right, since
+    clocks differ and changes reach ingest late; to a change of limits, for `DEPLOYED_MS` if that is longer. `late`: a delivery that took longer is a difference. `lookback` is how far back
     decisions are read for their claims, if the day before has no snapshot of them.
     """
 

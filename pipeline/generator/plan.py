@@ -16,7 +16,7 @@ from pipeline.period import DAY_MS, HOUR_MS, Period
 
 DICE = 10_000
 NETWORK = STATEMENTS
-"""Whose statements are made up; `generator.xmtp` has XMTP's part."""
+"""Whose statements are made up; each other network's part is a module of its own."""
 
 type Keep = Callable[[str, DataFrame], DataFrame]
 """Writes a step down by its name, and reads it back."""
@@ -76,9 +76,9 @@ SOME_OF_EACH = Faults(
 class Plan:
     """`start` is a full hour in UNIX milliseconds; statements and other networks' envelopes come from then on, for `hours`.
 
-    `messages` are those of XMTP. `earlier` statements come besides, which were shown first up to a month before. Of the
-    receipts, `delayed` of 10,000 have their outcomes in the lake days later. `limits` are those that the deployment has
-    for statements all the time.
+    `messages` are those of other networks. `earlier` statements come besides, which were shown first up to a month
+    before. Of the receipts, `delayed` of 10,000 have their outcomes in the lake days later. `limits` are those that the
+    deployment has for statements all the time.
     """
 
     start: int

@@ -41,7 +41,7 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
     judged = set(days.due)
     if not options.has_explicit_period:
         with _others_go_on(errors, "what came late"):
-            judged.update(changed_days(lake, options.period, options.now))
+            judged.update(changed_days(lake, options.period, options.now, days.due))
     status = max(status, _judge(lake, options, judged, errors))
     status = max(status, _repeat_findings(lake, options, {options.period, *unreported} - judged, errors))
     if errors:

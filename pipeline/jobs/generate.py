@@ -8,16 +8,18 @@ from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
 from pipeline.in_force.states import limit_history
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import HOUR_MS
-from pipeline.terminal import Exit, log
+from pipeline.terminal import ExitCode, log
 
 
 def run(lake: EventLake, options: argparse.Namespace) -> int:
     plan = _plan(lake, options)
     generate(lake, plan, compacted=options.compacted)
-    log(f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.messages:,} messages of XMTP, {plan.period}")
+    log(
+        f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.messages:,} messages of other networks, {plan.period}"
+    )
     planted = answers(lake).groupBy("difference").count().collect()
     print(json.dumps({row["difference"]: row["count"] for row in planted}))
-    return Exit.DONE
+    return ExitCode.DONE
 
 
 def _plan(lake: EventLake, options: argparse.Namespace) -> Plan:

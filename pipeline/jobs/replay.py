@@ -11,20 +11,19 @@ from clarion.aws import IN_TIME
 from clarion.settings import Settings
 from pipeline.compaction.compact import new_files
 from pipeline.jobs.shared import name_incomplete, settings_of
-from pipeline.lake.commits import is_since
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.plans import LEASE_MS
-from pipeline.lake.raw import arrival_hour
+from pipeline.lake.raw import arrival_hour, written_since
 from pipeline.period import Period, hour_path, hour_runs
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.repair import replay
-from pipeline.terminal import Exit, every_thousand, log
+from pipeline.terminal import ExitCode, every_thousand, log
 from pipeline.terms import terms_of
 
 CHOICES = ("receipt", "subscription_id", "network", "difference")
 """The columns of differences that the command line may name a value of, beside the client."""
 FRESH_MS = 30 * 60_000
-"""An hour under way of which something was committed so lately is compacted, but for files that have just come."""
+"""So old a file of the hour under way should have been compacted."""
 PATIENT = IN_TIME.merge(Config(retries={"total_max_attempts": 5}))
 """Gives up long before the lease of a run has ended."""
 
@@ -40,7 +39,7 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
         log(f"not compacted yet, and may say what was sent since; compact first: {', '.join(hour_runs(later))}")
     if (incomplete or later) and settings:
         log("nothing is sent: what seems to be lost may only be missing here")
-        return Exit.FINDING
+        return ExitCode.FINDING
     found = reconcile(lake, options.period, options.now, terms_of(options)).differences
     lost = chosen(found, options)
     planned = replay.plan(
@@ -58,20 +57,19 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
         for run_left in sent.left:
             again = "if it was killed, another one can finish it"
             log(f"run {run_left} is left to who is sending it; {again} {LEASE_MS // 1000} seconds later")
-        return Exit.FINDING if sent.left else Exit.DONE
-    return Exit.DONE
+        return ExitCode.FINDING if sent.left else ExitCode.DONE
+    return ExitCode.DONE
 
 
 def _not_compacted(lake: EventLake, options: argparse.Namespace) -> list[str]:
     """The hours since the period began that have files which no commit names, or have ended without a commit.
 
-    To the hour under way files come all the time: it is one of these only if nothing of it was committed for `FRESH_MS`.
+    To the hour under way files come all the time: it is one of these only if such a file is older than `FRESH_MS`.
     """
     since, under_way = Period(options.period.start, options.now), hour_path(options.now)
-    commits = {each.hour: each.commit for each in lake.view.manifests(since)}
-    pending = set(map(arrival_hour, new_files(lake, since)))
-    if under_way in commits and is_since(options.now - FRESH_MS, commits[under_way]):
-        pending.discard(under_way)
+    commits = {each.hour for each in lake.view.manifests(since)}
+    fresh = written_since(lake.root, under_way, options.now - FRESH_MS)
+    pending = {arrival_hour(path) for path in new_files(lake, since) if path not in fresh}
     return [hour for hour in since.hours() if hour in pending or (hour != under_way and hour not in commits)]
 
 

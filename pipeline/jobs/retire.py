@@ -16,7 +16,7 @@ from pipeline.jobs.shared import name_incomplete, settings_of, with_period
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.repair import retire
-from pipeline.terminal import Exit, every_thousand, log
+from pipeline.terminal import ExitCode, every_thousand, log
 
 
 class RetireSettings(EventSettings):
@@ -38,7 +38,7 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
     if settings:
         removed = _remove(settings, useless, options.now)
         log(f"{removed:>12,} removed; what has changed meanwhile stays")
-    return Exit.FINDING if incomplete else Exit.DONE
+    return ExitCode.FINDING if incomplete else ExitCode.DONE
 
 
 def _of_idle_days(options: argparse.Namespace) -> argparse.Namespace:

@@ -11,7 +11,7 @@ from pipeline.compaction.completeness import EXAMPLE, IncompleteHour, incomplete
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import Period, hour_runs
 from pipeline.spark.ending import JobStopped
-from pipeline.terminal import Exit, log
+from pipeline.terminal import ExitCode, log
 
 NAMED = 3
 """Findings that the last line names; all of them are logged."""
@@ -42,9 +42,9 @@ def strict(options: argparse.Namespace, found: Mapping[str, int | Sequence[objec
     """1 if `--strict` is given and something was found, which is kept for the last line: how much, or the first of it."""
     why = ", ".join(_found(what, some) for what, some in found.items() if some)
     if not options.strict or not why:
-        return Exit.DONE
+        return ExitCode.DONE
     options.findings.append(f"{options.period}: {why}")
-    return Exit.FINDING
+    return ExitCode.FINDING
 
 
 def _found(what: str, some: int | Sequence[object]) -> str:

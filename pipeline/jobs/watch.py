@@ -10,7 +10,7 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.period import instant_text
 from pipeline.repair.watch import FoundLosses, Watch, record
 from pipeline.spark.ending import silence_stderr
-from pipeline.terminal import Exit, log
+from pipeline.terminal import ExitCode, log
 from pipeline.terms import terms_of
 
 
@@ -31,4 +31,4 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
         watch.run(options.now)
     else:
         watch.follow(every=options.every)
-    return Exit.DONE
+    return ExitCode.DONE

@@ -40,7 +40,6 @@ from pipeline.period import Period
 
 MANIFESTS = "manifests"
 _HOUR = re.compile(r"^(\d{4}-\d\d-\d\d)/(\w+)$")
-_SECOND = "%Y%m%dT%H%M%S"
 
 
 class CommitConflict(Exception):  # noqa: N818 - it says what has happened
@@ -142,12 +141,7 @@ class LakeView:
 
 def new_commit() -> str:
     """An id that sorts by time."""
-    return f"{datetime.now(UTC):{_SECOND}}-{secrets.token_hex(4)}"
-
-
-def is_since(moment: int, commit_id: str) -> bool:
-    """Whether a commit was made since then (UNIX milliseconds)."""
-    return commit_id >= f"{datetime.fromtimestamp(moment / 1000, UTC):{_SECOND}}"
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
 
 
 def manifest_path(hour: str) -> str:

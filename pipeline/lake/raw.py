@@ -61,6 +61,13 @@ def arrived_files(root: str, arrived: Period) -> dict[str, list[str]]:
     return found
 
 
+def written_since(root: str, hour: str, moment: int) -> set[str]:
+    """The paths of an hour's files that were written then or later (UNIX milliseconds)."""
+    day, _, name = hour.partition("/")
+    found = listed(root, f"{RAW}/day={day}/hour={name}")
+    return {path for path, file in found.items() if (file.mtime_ns or 0) >= moment * 1_000_000}
+
+
 def misplaced(root: str, arrived: Period) -> list[str]:
     """What lies among the stream's days, or in one of these days, and is of no hour: somebody has put it there."""
     others = [*filter(is_shown, files_in(root, RAW)), *(name for name in folders(root, RAW) if not is_day(name))]

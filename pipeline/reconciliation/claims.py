@@ -92,7 +92,7 @@ def claims_on(envelopes: DataFrame, earlier: DataFrame, compared: DataFrame) -> 
     `earlier` are in `CLAIM`, too; `compared` are comparisons, of which those hold them that are not judged.
     """
     ids = envelopes.where(F.col("envelope_id").isNotNull()).groupBy("envelope_id")
-    # Two receipts may say differently, as an XMTP envelope expires by the clock of the node that showed it.
+    # Two receipts may say differently, as envelopes of some networks expire by the clock of the node that showed it.
     few = broadcast_if_few(ids.agg(F.max("expires_at").alias("expires_at")))
     recent = _claiming(compared.where(~F.col("judged"))).join(few, on="envelope_id", how="inner")
     dated = recent.withColumn("until", lasts_until("expires_at", "at")).select(*CLAIM.names)

@@ -12,7 +12,7 @@ and lacks lines, has changed as well.
 """
 
 from collections import ChainMap, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain, islice, takewhile
@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from clarion.limiter import LATENESS
 from pipeline.columns import EventKind
 from pipeline.compaction.compact import new_files
+from pipeline.in_force.states import MARGIN_MS
 from pipeline.lake.commits import MANIFESTS, LakeView, Manifest, read_manifest, read_manifests, update
 from pipeline.lake.dedup import judged_at
 from pipeline.lake.event_lake import EventLake, differences_name
@@ -134,10 +135,11 @@ def first_day(root: str, yesterday: Period) -> int:
     return min((yesterday.start, *(hour_start(f"{day.removeprefix('day=')}/00") for day in found)))
 
 
-def changed_days(lake: EventLake, yesterday: Period, now: int) -> list[Period]:
+def changed_days(lake: EventLake, yesterday: Period, now: int, due: Collection[Period] = ()) -> list[Period]:
     """Those before `yesterday` that have to be judged again; of the others it is noted that nothing has come till `now`.
 
-    A run that judged one may have died before it had written the page.
+    Of those that are `due` nothing is noted: they stay so until they are judged. A run that judged a day may have died
+    before it had written the page.
     """
     judged: dict[int, dict[Period, Manifest]] = defaultdict(dict)
     unwritten = []
@@ -147,12 +149,11 @@ def changed_days(lake: EventLake, yesterday: Period, now: int) -> list[Period]:
             unwritten.append(day)
         elif verdict and verdict.sealed_at is not None:
             judged[verdict.sealed_at][day] = verdict
-    first = min((day.start for verdicts in judged.values() for day in verdicts), default=yesterday.start)
-    arrived = lake.view.manifests(Period(first - HOUR_MS, now))
+    arrived = lake.view.manifests(Period(yesterday.start - LATEST_MS - HOUR_MS, now))
     changed = []
     for at, verdicts in judged.items():
         found = _changed(lake, list(verdicts), _unseen(arrived, verdicts, at, now), yesterday)
-        _note_seen(lake.root, [day for day in verdicts if day not in found], arrived, now)
+        _note_seen(lake.root, [day for day in verdicts if day not in {*found, *due}], arrived, now)
         changed += found
     return [*unwritten, *changed]
 
@@ -161,7 +162,7 @@ def _unseen(arrived: Sequence[Manifest], verdicts: Verdicts, at: int, now: int) 
     """The hours that have changed since days were judged, all `at` the same moment, and so by the same hours.
 
     Rules of before these days may come late under an hour of before them, which none of these has to have seen: such an
-    hour has changed if it was sealed later.
+    hour has changed if it may have been committed later.
     """
     concerning = arrivals(min(verdicts, key=attrgetter("start")), now)
     seen = ChainMap(*(dict(verdict.seen) for verdict in verdicts.values()))
@@ -169,7 +170,9 @@ def _unseen(arrived: Sequence[Manifest], verdicts: Verdicts, at: int, now: int) 
     def is_unseen(hour: Manifest) -> bool:
         if hour.sealed_at is None:
             return True
-        return hour.sealed_at != seen.get(hour.hour) if concerning.has_hour(hour.hour) else hour.sealed_at > at
+        return (
+            hour.sealed_at != seen.get(hour.hour) if concerning.has_hour(hour.hour) else hour.sealed_at > at - MARGIN_MS
+        )
 
     return list(filter(is_unseen, arrived))
 
@@ -209,8 +212,8 @@ def _observed(lines: Lines) -> DataFrame:
 def _decided(lines: Lines) -> DataFrame:
     """Any decision may be wrong, or all that is left of its envelope.
 
-    What was decided late is judged as of an hour before, and its envelope may be of the day before that. One of before
-    this day is known by other lines: that of its own decision, or a first push.
+    What was decided late is judged as of an hour before, and its envelope may be of the day before that. One that
+    was observed earlier than that is found by its own line, by a first push, or by the differences that name its receipt.
     """
     envelopes = lines(EventKind.ENVELOPE).select(_day_of(F.col("observed_at")))
     notified = lines(EventKind.NOTIFICATION)

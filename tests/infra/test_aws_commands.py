@@ -41,7 +41,7 @@ STRUCTURES = {
         "Target": {"Arn": "any", "RoleArn": "any"},
     },
 }
-"""Options whose files hold more than text, with what has all that they need."""
+"""Options that take more than text, with what has all that they need."""
 
 
 class ReachedError(Exception):
@@ -87,8 +87,6 @@ def test_each_command_would_ask_aws(commands: list[list[str]], monkeypatch: pyte
 
 
 def _without_files(command: list[str]) -> list[str]:
-    """What they would read is nowhere here."""
-    return [
-        json.dumps(STRUCTURES.get(option, "any")) if word.startswith("file://") else word
-        for option, word in pairwise(["", *command])
-    ]
+    """What they would read, of files or of another program, is nowhere here."""
+    files = ["any" if word.startswith("file://") else word for word in command]
+    return [json.dumps(STRUCTURES[option]) if option in STRUCTURES else word for option, word in pairwise(["", *files])]

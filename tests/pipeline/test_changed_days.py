@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from clarion.decisions import EnvelopeDecision, NotificationDecision
 from clarion.events import Event
 from pipeline.compaction.compact import compact
-from pipeline.lake.commits import update
+from pipeline.lake.commits import read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_name
@@ -118,3 +118,22 @@ def test_a_day_that_a_run_found_changed_and_could_not_judge_is_found_by_the_next
         judged(lake, day, seen, NOW)
     lake.view.refresh()
     assert changed_days(lake, YESTERDAY, NOW + DAY_MS) == DAYS[-1:]
+
+
+def test_a_day_that_is_due_stays_so_until_it_is_judged(lake: EventLake) -> None:
+    """A run that found it changed by nothing may still be killed before it is judged."""
+    before = read_manifest(lake.root, differences_name(DAYS[0]))
+    assert changed_days(lake, YESTERDAY, NOW, DAYS[:1]) == []
+    assert read_manifest(lake.root, differences_name(DAYS[0])) == before
+    assert read_manifest(lake.root, differences_name(DAYS[1])) != read_manifest(lake.root, differences_name(DAYS[0]))
+
+
+def test_rules_that_were_committed_after_a_day_was_judged_are_found_by_the_clocks_of_two_machines(
+    lake: EventLake,
+) -> None:
+    """The hour was sealed by a run that began before the day's reconciliation, and ended after it."""
+    judged(lake, DAYS[-1], {}, JUDGED_AT + HOUR_MS)
+    at = DAYS[1].start + HOUR_MS
+    SmallLake(lake.root).commit(ruled(Way().key, at=at), at=at)
+    seal(lake, at, JUDGED_AT + HOUR_MS - 1)
+    assert DAYS[-1] in changed_days(lake, YESTERDAY, NOW)

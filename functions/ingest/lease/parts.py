@@ -51,7 +51,15 @@ class PartLeases:
                 yield name
 
     async def acquire(self, name: str) -> bool:
-        """Whether it is this task's now."""
+        """Whether it is this task's now. Where it is cancelled, it ends first: its thread writes the row all the same."""
+        writing = asyncio.create_task(self._write_own(name))
+        try:
+            return await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.gather(writing, return_exceptions=True)
+            raise
+
+    async def _write_own(self, name: str) -> bool:
         me, before = self._leases.me, self._leases.holders.get(name)
         unchanged = PartLease.holder.does_not_exist() if before is None else PartLease.holder == before
         if acquired := await asyncio.to_thread(self._save, name, me, unchanged | (PartLease.holder == me)):

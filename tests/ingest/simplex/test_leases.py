@@ -79,6 +79,26 @@ async def test_a_lease_that_is_refused_leaves_no_other_acquired_twice(
     assert begun == dict.fromkeys(range(BUCKETS), 1)
 
 
+async def test_a_lease_that_is_being_acquired_when_the_task_ends_is_released(
+    running: Run, smp_settings: MakeSmpSettings, save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread can't be stopped."""
+    acquiring = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def save_late(name: str, holder: str, condition: Condition) -> bool:
+        if holder != FREE:
+            loop.call_soon_threadsafe(acquiring.set)
+            time.sleep(0.3)
+        return save(name, holder, condition)
+
+    monkeypatch.setattr(PartLeases, "_save", staticmethod(save_late))
+    async with running(smp_settings()):
+        await acquiring.wait()
+    await asyncio.sleep(1)
+    assert {row.holder for row in PartLease.scan() if row.holder is not None} <= {FREE}
+
+
 async def test_a_bucket_whose_lease_was_not_released_is_released_later(
     running: Run, smp_settings: MakeSmpSettings, save: Save, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,7 +132,8 @@ class SmpServers:
             await self._stop(name)
         await asyncio.gather(*map(self._hand_over, self.leases.surplus()))
         # One that is followed still, and was another's meanwhile, is stopped first.
-        await asyncio.gather(*(self._acquire(name) for name in self.leases.due() if name not in self._following))
+        # Unlike `gather`, this waits for all of them also when it is cancelled.
+        await run_together(*(self._acquire(name) for name in self.leases.due() if name not in self._following))
         for name in self.leases.mine - self._following.keys() - set(self.leases.surplus()):
             self._follow_bucket(name)
 
