@@ -26,12 +26,15 @@ _OPTIONS = {
     "grace": (
         "--grace-seconds",
         1_000,
-        "so close to a change of rules, or to the expiry of an envelope or a claim, either decision is right; to a change of limits, at least a quarter of an hour",
+        "so close to a change of rules or an expiry, either decision is right; of limits, at least a quarter of an hour",
     ),
     "late": ("--late-seconds", 1_000, "a later delivery is a difference"),
     "lookback": ("--lookback-hours", HOUR_MS, "how far back to read decisions for claims that no snapshot has"),
 }
 """For each of the terms: its option, the option's unit in milliseconds, and its help."""
+
+DEPLOYED_MS = 15 * 60_000
+"""So long around a change of limits two versions of match decide: a canary takes ten minutes (`infra/canary.py`)."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,18 @@ class Terms:
     """What to judge by; spans are milliseconds.
 
     `grace`: so close to a change of rules, or to the expiry of an envelope or a claim, either decision is right, since
-    clocks differ and changes reach ingest late; to a change of limits, for `DEPLOYED_MS` if that is longer. `late`: a delivery that took longer is a difference. `lookback` is how far back
-    decisions are read for their claims, if the day before has no snapshot of them.
+    clocks differ and changes reach ingest late. `late`: a delivery that took longer is a difference. `lookback` is how
+    far back decisions are read for their claims, if the day before has no snapshot of them.
     """
 
     grace: int = 15_000
     late: int = 60_000
     lookback: int = 24 * HOUR_MS
+
+    @property
+    def grace_of_limits(self) -> int:
+        """So close to a change of limits either decision is right."""
+        return max(self.grace, DEPLOYED_MS)
 
     def options(self, *names: str) -> list[str]:
         """The words of the command line that say those of `names`, or of all, which are not as by default."""

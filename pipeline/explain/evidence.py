@@ -11,7 +11,6 @@ from clarion.events import LimitsLoaded, NotificationDecided, PushTried
 from pipeline.explain.cases import Notified, ObservedReceipt, PossibleClaim, is_final
 from pipeline.explain.in_force import RuleSpan, limits_at
 from pipeline.explain.obstacles import QUEUED, in_order
-from pipeline.in_force.limits import DEPLOYED_MS
 from pipeline.terms import Terms
 
 
@@ -104,7 +103,7 @@ class Evidence:
             near=[one for one in of_client if one.subscription_id == subscription_id],
             pushes=self._by_push.get(who, []),
             limits=limits_at(
-                self.limits, seen.network, decision.at if decision else seen.last_at, max(terms.grace, DEPLOYED_MS)
+                self.limits, seen.network, decision.at if decision else seen.last_at, terms.grace_of_limits
             ),
             replayed=who in self.replayed,
             lost=[

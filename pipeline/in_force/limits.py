@@ -10,9 +10,6 @@ from clarion.limiter import SUBSCRIPTION_CAP, Limit
 from clarion.networks import network
 from pipeline.period import FOREVER
 
-DEPLOYED_MS = 15 * 60_000
-"""So long around a change of limits two versions of match decide: a canary takes ten minutes (`infra/canary.py`)."""
-
 
 class LimitSpan(NamedTuple):
     """The limits of a network from `since` up to but without `until`. Without `limit` there is none for a pair."""

@@ -170,9 +170,9 @@ def _unseen(arrived: Sequence[Manifest], verdicts: Verdicts, at: int, now: int) 
     def is_unseen(hour: Manifest) -> bool:
         if hour.sealed_at is None:
             return True
-        return (
-            hour.sealed_at != seen.get(hour.hour) if concerning.has_hour(hour.hour) else hour.sealed_at > at - MARGIN_MS
-        )
+        if concerning.has_hour(hour.hour):
+            return hour.sealed_at != seen.get(hour.hour)
+        return hour.sealed_at > at - MARGIN_MS
 
     return list(filter(is_unseen, arrived))
 

@@ -21,7 +21,7 @@ from clarion.decisions import NotificationDecision, PushDecision
 from clarion.limiter import SKEW
 from pipeline.columns import NOTIFICATION_KEY, EventKind
 from pipeline.findings import Difference
-from pipeline.in_force.limits import DEPLOYED_MS, LimitHistory
+from pipeline.in_force.limits import LimitHistory
 from pipeline.in_force.rules import in_force, without_seams
 from pipeline.in_force.states import known_files, limit_history, states_since
 from pipeline.lake.commits import LAKE_ERRORS, LakeView
@@ -76,7 +76,7 @@ def reconcile(
     Claims are known that were made up to `claim_lookback` milliseconds before the period: without older ones, what was
     dropped as a duplicate of theirs seems to be `wrongly_dropped`, and what was lost beside them `missing`.
     """
-    limits = limit_history(lake.view, period.start, now, max(terms.grace, DEPLOYED_MS))
+    limits = limit_history(lake.view, period.start, now, terms.grace_of_limits)
     records = recorded(
         lake, period, now, claim_lookback, decision_lookback(lake.root, period, limits.reach, terms.lookback)
     )

@@ -91,9 +91,11 @@ def test_the_day_of_an_envelope_is_judged_again_that_was_decided_on_the_next_one
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[:2]
 
 
-def seal(lake: EventLake, hour: int, at: int) -> None:
-    """As compact has done it then."""
-    update(lake.root, hour_path(hour), lambda known: replace(known, sealed_at=at))
+def add_late_rules(lake: EventLake, sealed_at: int) -> None:
+    """They are of the second day, in an hour of it that `compact` has sealed then."""
+    at = DAYS[1].start + HOUR_MS
+    SmallLake(lake.root).commit(ruled(Way().key, at=at), at=at)
+    update(lake.root, hour_path(at), lambda known: replace(known, sealed_at=sealed_at))
     lake.view.refresh()
 
 
@@ -101,17 +103,13 @@ def test_a_day_that_was_judged_by_hand_is_judged_again_by_rules_that_come_late_u
     lake: EventLake,
 ) -> None:
     judged(lake, DAYS[-1], {}, JUDGED_AT + HOUR_MS)
-    at = DAYS[1].start + HOUR_MS
-    SmallLake(lake.root).commit(ruled(Way().key, at=at), at=at)
-    seal(lake, at, JUDGED_AT + 2 * HOUR_MS)
+    add_late_rules(lake, JUDGED_AT + 2 * HOUR_MS)
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[1:]
 
 
 def test_a_day_that_a_run_found_changed_and_could_not_judge_is_found_by_the_next_one(lake: EventLake) -> None:
     """Two others were judged again, and of the first it was noted that nothing had come."""
-    at = DAYS[1].start + HOUR_MS
-    SmallLake(lake.root).commit(ruled(Way().key, at=at), at=at)
-    seal(lake, at, NOW)
+    add_late_rules(lake, NOW)
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[1:]
     seen = {each.hour: each.sealed_at for each in lake.view.manifests(Period(START, NOW))}
     for day in DAYS[1:-1]:
@@ -125,7 +123,9 @@ def test_a_day_that_is_due_stays_so_until_it_is_judged(lake: EventLake) -> None:
     before = read_manifest(lake.root, differences_name(DAYS[0]))
     assert changed_days(lake, YESTERDAY, NOW, DAYS[:1]) == []
     assert read_manifest(lake.root, differences_name(DAYS[0])) == before
-    assert read_manifest(lake.root, differences_name(DAYS[1])) != read_manifest(lake.root, differences_name(DAYS[0]))
+    noted = read_manifest(lake.root, differences_name(DAYS[1]))
+    assert noted
+    assert noted.sealed_at == NOW
 
 
 def test_rules_that_were_committed_after_a_day_was_judged_are_found_by_the_clocks_of_two_machines(
@@ -133,7 +133,5 @@ def test_rules_that_were_committed_after_a_day_was_judged_are_found_by_the_clock
 ) -> None:
     """The hour was sealed by a run that began before the day's reconciliation, and ended after it."""
     judged(lake, DAYS[-1], {}, JUDGED_AT + HOUR_MS)
-    at = DAYS[1].start + HOUR_MS
-    SmallLake(lake.root).commit(ruled(Way().key, at=at), at=at)
-    seal(lake, at, JUDGED_AT + HOUR_MS - 1)
+    add_late_rules(lake, JUDGED_AT + HOUR_MS - 1)
     assert DAYS[-1] in changed_days(lake, YESTERDAY, NOW)
