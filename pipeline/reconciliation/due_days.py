@@ -7,16 +7,15 @@ A day that was judged has changed if something arrived afterwards that may chang
                            ├─▶ a claim on an envelope of the day's claims or differences ─────────┤
                            └─▶ rules, subscriptions or limits of then ────────────────────────────┘
 
-No other line changes what was found: a push that was delivered stays so. A day of which an hour has been counted since,
-and lacks lines, has changed as well.
+No other line changes what was found: a push that was delivered stays so. A day of which other hours can't be judged than
+its page says has changed as well.
 """
 
-from collections import ChainMap, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain, islice, takewhile
-from operator import attrgetter
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -25,6 +24,7 @@ from pyspark.sql import functions as F
 from clarion.limiter import LATENESS
 from pipeline.columns import EventKind
 from pipeline.compaction.compact import new_files
+from pipeline.compaction.completeness import incomplete_hours
 from pipeline.in_force.states import MARGIN_MS
 from pipeline.lake.commits import MANIFESTS, LakeView, Manifest, read_manifest, read_manifests, update
 from pipeline.lake.dedup import judged_at
@@ -35,7 +35,7 @@ from pipeline.lake.schemas import SCHEMAS
 from pipeline.lake.snapshots import CLAIMS, IN_FORCE, day_of, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, arrivals, hour_start
 from pipeline.reconciliation.claims import CLAIM, CLAIMING
-from pipeline.report.report_files import is_written, report_name
+from pipeline.report.report_files import is_written, read_tables, report_name
 from pipeline.spark.frames import broadcast_if_few
 
 CATCH_UP_DAYS = 7
@@ -152,32 +152,31 @@ def changed_days(lake: EventLake, yesterday: Period, now: int, due: Collection[P
     arrived = lake.view.manifests(Period(yesterday.start - LATEST_MS - HOUR_MS, now))
     changed = []
     for at, verdicts in judged.items():
-        found = _changed(lake, list(verdicts), _unseen(arrived, verdicts, at, now), yesterday)
+        found = _changed(lake, list(verdicts), _unseen(arrived, verdicts, at, now), yesterday, now)
         _note_seen(lake.root, [day for day in verdicts if day not in {*found, *due}], arrived, now)
         changed += found
     return [*unwritten, *changed]
 
 
 def _unseen(arrived: Sequence[Manifest], verdicts: Verdicts, at: int, now: int) -> list[Manifest]:
-    """The hours that have changed since days were judged, all `at` the same moment, and so by the same hours.
+    """The hours that have changed since days were judged, all `at` the same moment.
 
     Rules of before these days may come late under an hour of before them, which none of these has to have seen: such an
     hour has changed if it may have been committed later.
     """
-    concerning = arrivals(min(verdicts, key=attrgetter("start")), now)
-    seen = ChainMap(*(dict(verdict.seen) for verdict in verdicts.values()))
 
     def is_unseen(hour: Manifest) -> bool:
         if hour.sealed_at is None:
             return True
-        if concerning.has_hour(hour.hour):
-            return hour.sealed_at != seen.get(hour.hour)
-        return hour.sealed_at > at - MARGIN_MS
+        seen = [found.seen.get(hour.hour) for day, found in verdicts.items() if arrivals(day, now).has_hour(hour.hour)]
+        return any(each != hour.sealed_at for each in seen) if seen else hour.sealed_at > at - MARGIN_MS
 
     return list(filter(is_unseen, arrived))
 
 
-def _changed(lake: EventLake, days: Sequence[Period], unseen: Sequence[Manifest], yesterday: Period) -> list[Period]:
+def _changed(
+    lake: EventLake, days: Sequence[Period], unseen: Sequence[Manifest], yesterday: Period, now: int
+) -> list[Period]:
     lines = partial(_lines_of, lake, unseen)
     parts = [
         _observed(lines),
@@ -188,9 +187,17 @@ def _changed(lake: EventLake, days: Sequence[Period], unseen: Sequence[Manifest]
         _terms(lines, days),
     ]
     found = {row[_DAY] for row in reduce(DataFrame.unionByName, parts).distinct().collect()}
-    short = [hour.hour for hour in unseen if hour.arrived < (hour.counted or 0)]
-    found |= {day.start for day in days if any(map(arrivals(day, day.end + HOUR_MS).has_hour, short))}
-    return [day for day in days if day.start in found]
+    return [day for day in days if day.start in found or _has_other_gaps(lake, day, unseen, now)]
+
+
+def _has_other_gaps(lake: EventLake, day: Period, unseen: Sequence[Manifest], now: int) -> bool:
+    """Whether by an unseen hour of its own other hours can't be judged, or for other reasons, than its page says."""
+    own = arrivals(day, day.end + HOUR_MS)
+    if not any(own.has_hour(hour.hour) for hour in unseen):
+        return False
+    page = read_tables(lake.root, day) or {}
+    named = {row["hour"]: row["problem"] for row in page.get("hours", ()) if row["problem"]}
+    return named != dict(incomplete_hours(lake.view, day, now))
 
 
 def _note_seen(root: str, days: Sequence[Period], arrived: Sequence[Manifest], now: int) -> None:

@@ -1,5 +1,6 @@
 """Which days that were judged a line is about that comes late."""
 
+import gzip
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -135,3 +136,25 @@ def test_rules_that_were_committed_after_a_day_was_judged_are_found_by_the_clock
     judged(lake, DAYS[-1], {}, JUDGED_AT + HOUR_MS)
     add_late_rules(lake, JUDGED_AT + HOUR_MS - 1)
     assert DAYS[-1] in changed_days(lake, YESTERDAY, NOW)
+
+
+def count_a_quiet_hour(lake: EventLake) -> None:
+    compact(lake, Period(START, START + HOUR_MS), NOW, {hour_path(START): 0})
+
+
+def compact_unreadable_lines(lake: EventLake) -> None:
+    path = Path(lake.root, "events", "day=" + hour_path(START).replace("/", "/hour="), "1.gz")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(gzip.compress(b"no JSON\n"))
+    compact(lake, Period(START, START + HOUR_MS), NOW)
+
+
+@pytest.mark.parametrize("change", [count_a_quiet_hour, compact_unreadable_lines])
+def test_a_day_is_judged_again_once_if_other_hours_of_it_cant_be_judged_than_its_page_says(
+    lake: EventLake, change: Callable[[EventLake], None]
+) -> None:
+    change(lake)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW) == DAYS[:1]
+    judged(lake, DAYS[0], {}, NOW)
+    assert changed_days(lake, YESTERDAY, NOW) == []

@@ -17,11 +17,12 @@ from pipeline.cli import JOBS
 from pipeline.compaction.compact import compact
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import Faults, Plan
-from pipeline.lake.commits import manifest_path, read_manifest, update
+from pipeline.lake.commits import LakeView, manifest_path, read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.snapshots import CLAIMS, IN_FORCE, day_of, snapshot_days, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
 from pipeline.reconciliation.due_days import DAILY, first_uncompacted
+from pipeline.report.inputs import hours
 from pipeline.report.report_files import write_page, write_tables
 from tests.pipeline.small_lake import SmallLake, Way, subscribed
 
@@ -76,7 +77,8 @@ def judged(lake: EventLake, day: Period, seen: dict[str, int | None], at: int) -
     """As a run of then has left it."""
     name = differences_name(day)
     update(lake.root, name, lambda known: replace(known, sealed_at=at, seen=seen))
-    write_page(lake.root, day, write_tables(lake.root, day, {}), "<p>", read_manifest(lake.root, name))
+    tables = {"hours": hours(LakeView(lake.root), day, at, provisional=False)}
+    write_page(lake.root, day, write_tables(lake.root, day, tables), "<p>", read_manifest(lake.root, name))
 
 
 def nightly(lake: EventLake, now: int, *words: str) -> tuple[int, list[str]]:
