@@ -97,10 +97,7 @@ class Manifest:
         return tuple(chain.from_iterable(self.kinds.values()))
 
     def to_json(self) -> str:
-        """Without a field that an earlier release may not know, where it says nothing."""
-        values = asdict(self)
-        left_out = {name for name in ("erased", "shows") if not values[name]}
-        return json.dumps({name: value for name, value in values.items() if name not in left_out}, indent=1)
+        return json.dumps(asdict(self), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -48,8 +48,7 @@ def read_snapshot(root: str, name: str, day: Period) -> Manifest | None:
 def unread_hours(root: str, name: str, day: Period) -> Mapping[str, int | None]:
     """The hours before a snapshot's end that could not be read in full, with the `sealed_at` that each had then."""
     found = read_snapshot(root, name, day)
-    # An earlier release has them as `seen`.
-    return (found.unread or found.seen) if found else {}
+    return found.unread if found else {}
 
 
 def made_at(root: str, name: str, day: Period) -> int:

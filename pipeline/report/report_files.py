@@ -57,14 +57,11 @@ def write_page(root: str, period: Period, made: str, html: str, judged: Manifest
 
 
 def is_written(root: str, period: Period, judged: Manifest) -> bool:
-    """Whether there is a page of these differences, and not only of earlier ones.
-
-    Of a page that an earlier release has written, the hours alone say so.
-    """
+    """Whether there is a page of these differences, and not only of earlier ones."""
     last = read_manifest(root, report_name(period))
-    if last is None or last.sealed_at is None or last.seen != judged.seen:
+    if last is None or last.sealed_at is None:
         return False
-    return last.shows in {None, _name_of(judged)}
+    return last.seen == judged.seen and last.shows == _name_of(judged)
 
 
 def _name_of(differences: Manifest) -> str | None:

@@ -193,15 +193,6 @@ def test_what_lies_before_the_last_snapshots_says_nothing_more_unless_it_came_la
     assert list(reasons(lake)) == [late]
 
 
-def test_what_a_snapshot_of_an_earlier_release_could_not_read_is_still_named(lake: Path) -> None:
-    complete(lake, unread := hour_path(AT - 20 * DAY_MS))
-    change(lake, unread, kinds={UNREADABLE: (DataFile("unreadable/none", 3, 0, ""),)})
-    for kind in IN_FORCE:
-        name = snapshot_name(kind, day_of(AT - 2 * DAY_MS))
-        update(str(lake), name, lambda known: replace(known, seen={unread: NOW}))
-    assert reasons(lake) == {unread: "3 lines can't be read, and may say what was in force"}
-
-
 def test_an_hour_under_way_can_be_judged_provisionally_and_no_other_flaw(lake: Path) -> None:
     unseal(lake)
     (lake / manifest_path(AFTER)).unlink()

@@ -111,10 +111,3 @@ def test_what_a_writer_left_behind_is_no_run(root: str, runs: list[Manifest]) ->
         left.with_name(f".{left.name}.0123abcd").write_text("")
     assert next_run(root) == "000011"
     assert runs_since(root, START) == runs[1:]
-
-
-@pytest.mark.parametrize("left", ["done", "29"])
-def test_a_run_that_an_earlier_release_began_ends_no_other(root: str, runs: list[Manifest], left: str) -> None:
-    write_text(f"{root}/{PROGRESS}/000010", left)
-    planned(root, "000011", UUID(int=11), START)
-    assert [run_of(each) for each in unfinished(root, START)] == ["000011"]

@@ -118,13 +118,6 @@ def test_a_page_of_an_earlier_reconciliation_of_the_same_hours_is_not_the_curren
     assert not is_written(root, TODAY, second)
 
 
-def test_of_a_page_that_an_earlier_release_has_written_the_hours_say_which_it_is(root: str) -> None:
-    judged = Manifest("differences", "", 1, seen={HOUR: 1}, kinds={TERMS: (DataFile("1.parquet", 1, 1, ""),)})
-    write_page(root, TODAY, write_tables(root, TODAY, tables(1)), "page 1", replace(judged, kinds={}))
-    assert is_written(root, TODAY, judged)
-    assert not is_written(root, TODAY, replace(judged, seen={HOUR: 2}))
-
-
 def test_of_a_report_that_was_overtaken_nothing_is_noted(root: str) -> None:
     judged = Manifest("differences", "", sealed_at=1, seen={HOUR: 1})
     first = write_tables(root, TODAY, tables(1))
