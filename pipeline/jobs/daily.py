@@ -13,9 +13,9 @@ from pipeline.jobs import compact, reconcile, report
 from pipeline.jobs.shared import name_incomplete, strict, with_period
 from pipeline.lake.event_lake import EventLake
 from pipeline.period import DAY_MS, LATEST_MS, Period
+from pipeline.reconciliation.changed_days import changed_days
 from pipeline.reconciliation.due_days import (
     DueDays,
-    changed_days,
     due_days,
     first_day,
     note_reported,

@@ -17,8 +17,9 @@ from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
+from pipeline.reconciliation.changed_days import changed_days
 from pipeline.reconciliation.claims import CLAIM, write_claims
-from pipeline.reconciliation.due_days import changed_days, first_uncompacted
+from pipeline.reconciliation.due_days import first_uncompacted
 from tests.pipeline.small_lake import PHONE, SmallLake, Way, ruled
 from tests.pipeline.test_daily import judged
 
@@ -158,3 +159,38 @@ def test_a_day_is_judged_again_once_if_other_hours_of_it_cant_be_judged_than_its
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[:1]
     judged(lake, DAYS[0], {}, NOW)
     assert changed_days(lake, YESTERDAY, NOW) == []
+
+
+def test_the_next_day_is_judged_again_if_what_was_decided_shortly_before_counts_for_its_limits(lake: EventLake) -> None:
+    SmallLake(lake.root).commit(Way(DAYS[1].start - 20_000).notification(), at=ARRIVED)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW) == DAYS[:2]
+
+
+def test_the_day_of_an_envelope_that_was_decided_on_the_next_one_is_judged_again_by_rules_of_then(
+    lake: EventLake,
+) -> None:
+    """The rules are of half past one, and the decision of two o'clock; the last day has nothing of the kind."""
+    way = Way(DAYS[1].start - HOUR_MS)
+    way.at = DAYS[1].start + 2 * HOUR_MS
+    decided = SmallLake(lake.root).commit(way.envelope(), at=way.at)
+    for day in DAYS:
+        judged(lake, day, {decided.hour: decided.sealed_at}, JUDGED_AT)
+    SmallLake(lake.root).commit(ruled(way.key, at=way.at - HOUR_MS // 2), at=ARRIVED)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW) == DAYS
+
+
+def test_a_day_is_judged_again_whose_claims_are_of_an_envelope_that_only_now_is_known_to_be_observed_before(
+    lake: EventLake, spark: SparkSession
+) -> None:
+    """The first day queued it, and without the observation there was no claim; the third queued it again."""
+    way, again = Way(START + HOUR_MS, 1), Way(DAYS[2].start, 2)
+    claim = (way.envelope_id, str(PHONE), str(again.receipt), "queued", again.at, NOW)
+    write_claims(lake, DAYS[2], spark.createDataFrame([claim], CLAIM), JUDGED_AT)
+    decided = SmallLake(lake.root).commit(way.notification())
+    for day in DAYS:
+        judged(lake, day, {decided.hour: decided.sealed_at}, JUDGED_AT)
+    SmallLake(lake.root).commit(way.observed(), at=ARRIVED)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW) == [DAYS[0], DAYS[2]]

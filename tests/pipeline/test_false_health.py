@@ -24,7 +24,8 @@ from pipeline.lake.commits import LakeView, manifest_path, read_manifest, update
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
-from pipeline.reconciliation.due_days import changed_days, is_judged
+from pipeline.reconciliation.changed_days import changed_days
+from pipeline.reconciliation.due_days import is_judged
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.report.report_files import page_path
 from pipeline.terms import DEFAULT

@@ -20,8 +20,8 @@ from pipeline.lake.commits import read_manifest
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.snapshots import CLAIMS, day_of, read_snapshot, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, Period, instant_text
+from pipeline.reconciliation.changed_days import changed_days
 from pipeline.reconciliation.claims import CLAIM, write_claims
-from pipeline.reconciliation.due_days import changed_days
 from pipeline.report.report_files import write_page, write_tables
 from tests.pipeline.conftest import copied
 from tests.pipeline.small_lake import SmallLake, Way, write_rows
