@@ -86,7 +86,7 @@ def _right_below(root: str, folder: str, kind: fs.FileType) -> list[str]:
 
 
 def read_text(source: str) -> str | None:
-    """None if there is no such file.
+    """None if there is no such file. What is no UTF-8 becomes U+FFFD, as in a damaged file.
 
     In S3 it is one request. PyArrow would first ask for the size, and of an object that is replaced by a longer one
     before its second request give the beginning.
@@ -96,7 +96,7 @@ def read_text(source: str) -> str | None:
     files, path = filesystem(source)
     try:
         with files.open_input_stream(path, compression=None) as stream:
-            return str(stream.read(), "utf-8")
+            return str(stream.read(), "utf-8", "replace")
     except FileNotFoundError:
         return None
 
@@ -217,7 +217,7 @@ def _object(bucket: str, key: str) -> tuple[str | None, str | None]:
         if error.response["Error"]["Code"] != "NoSuchKey":
             raise
         return None, None
-    return found["Body"].read().decode(), found["ETag"]
+    return found["Body"].read().decode(errors="replace"), found["ETag"]
 
 
 @cache
@@ -232,7 +232,7 @@ def _swap_file(target: Path, change: Change) -> bool:
     """Readers, which take no lock, read the file as it was or as it is from now on."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with _locked(target.parent):
-        if (text := change(target.read_text() if target.exists() else None)) is None:
+        if (text := change(target.read_text(errors="replace") if target.exists() else None)) is None:
             return False
         replace_file(target, text.encode())
         return True

@@ -14,6 +14,7 @@ its page says has changed as well.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain
@@ -25,7 +26,7 @@ from clarion.limiter import LATENESS, SKEW
 from pipeline.columns import EventKind
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.in_force.states import MARGIN_MS, limit_history
-from pipeline.lake.commits import Manifest, read_manifest, update
+from pipeline.lake.commits import CommitConflict, Manifest, commit, new_commit, read_manifest
 from pipeline.lake.dedup import judged_at
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import SCHEMAS
@@ -62,7 +63,8 @@ def changed_days(lake: EventLake, yesterday: Period, now: int, due: Collection[P
     changed = []
     for at, verdicts in judged.items():
         found = _changed(lake, verdicts, _unseen(arrived, verdicts, at, now), yesterday, now)
-        _note_seen(lake.root, [day for day in verdicts if day not in {*found, *due}], arrived, now)
+        others = {day: verdict for day, verdict in verdicts.items() if day not in {*found, *due}}
+        _note_seen(lake.root, others, arrived, now)
         changed += found
     return [*unwritten, *changed]
 
@@ -111,12 +113,23 @@ def _has_other_gaps(lake: EventLake, day: Period, unseen: Sequence[Manifest], no
     return named != dict(incomplete_hours(lake.view, day, now))
 
 
-def _note_seen(root: str, days: Sequence[Period], arrived: Sequence[Manifest], now: int) -> None:
-    """Nothing has come of these days. The report's `sealed_at`, when it was judged, stays."""
+def _note_seen(root: str, verdicts: Verdicts, arrived: Sequence[Manifest], now: int) -> None:
+    """Nothing has come of these days. The report's `sealed_at`, when it was judged, stays.
+
+    Not of a day that another job judges or reports meanwhile: what that has seen, it notes itself.
+    """
     hours = {hour.hour: hour.sealed_at for hour in arrived}
-    for day in days:
-        update(root, report_name(day), partial(replace, seen=hours))
-        update(root, differences_name(day), partial(replace, sealed_at=now, seen=hours))
+    for day, verdict in verdicts.items():
+        page = read_manifest(root, report_name(day))
+        if page and page.sealed_at is not None:
+            with suppress(CommitConflict):
+                _replace(root, verdict, replace(verdict, sealed_at=now, seen=hours))
+                _replace(root, page, replace(page, seen=hours))
+
+
+def _replace(root: str, known: Manifest, new: Manifest) -> None:
+    """Raises `CommitConflict` if another commit has come first."""
+    commit(root, replace(new, commit=new_commit()), known.commit)
 
 
 def _lines_of(lake: EventLake, hours: Sequence[Manifest], kind: EventKind) -> DataFrame:

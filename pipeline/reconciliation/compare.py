@@ -204,7 +204,10 @@ def comparisons(wanted: DataFrame, decided: DataFrame, pushes: DataFrame, terms:
         F.coalesce("observed_at", "decided.at").alias("observed_at"),
         F.coalesce("decided.at", "last_at").alias("at"),
         "decided.order",
-        F.coalesce("decided.judged_at", F.greatest("observed_at", F.col("last_at") - LATENESS)).alias("judged_at"),
+        # Of what a rule refused, match says no `judged_at`; outside the period nothing is known of its envelope.
+        F.coalesce("decided.judged_at", F.greatest("observed_at", F.col("last_at") - LATENESS), "decided.at").alias(
+            "judged_at"
+        ),
         "decided.counted",
         F.col("decided.decision").alias("found"),
         _against().alias("against"),

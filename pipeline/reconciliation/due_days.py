@@ -14,7 +14,7 @@ from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.files import folders
 from pipeline.lake.raw import RAW, arrival_hour, is_day
 from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_days
-from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, arrivals, hour_start
+from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, SNAPSHOT_DAYS, Period, arrivals, hour_start
 from pipeline.report.report_files import is_written, report_name
 
 CATCH_UP_DAYS = 7
@@ -77,7 +77,7 @@ def unreported_days(root: str, yesterday: Period, now: int) -> list[Period]:
 
 def note_reported(root: str, now: int) -> None:
     """A daily run of `now` is about to return what it has found."""
-    update(root, DAILY, lambda known: replace(known, sealed_at=now))
+    update(root, DAILY, lambda known: replace(known, sealed_at=max(now, known.sealed_at or 0)))
 
 
 def first_uncompacted(lake: EventLake, start: int) -> int:
@@ -101,8 +101,9 @@ def _days_back(root: str, yesterday: Period) -> Iterator[Period]:
 def first_day(root: str, yesterday: Period) -> int:
     """When the first day began of which the stream has files, or if it has none, any hour a commit.
 
-    Of the day before a lake's first there are commits of hours that were only counted, or assumed to be quiet.
+    It is none of before the snapshots, without which no day can be judged. Of the day before a lake's first there are commits of hours that were only counted, or assumed to be quiet.
     """
     places = ([day for day in folders(root, place) if is_day(day)] for place in (RAW, MANIFESTS))
     found = next(filter(None, places), [])
-    return min((yesterday.start, *(hour_start(f"{day.removeprefix('day=')}/00") for day in found)))
+    first = min((yesterday.start, *(hour_start(f"{day.removeprefix('day=')}/00") for day in found)))
+    return max(first, yesterday.start - SNAPSHOT_DAYS * DAY_MS)

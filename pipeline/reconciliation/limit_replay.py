@@ -24,9 +24,7 @@ OVER_THE_LIMIT = "over the limit"
 PRUNED_EVERY = 1_000
 """Attempts of a pair after which those are forgotten that can have no bearing any more."""
 
-_QUEUED, _LIMITED, _DUPLICATE = map(
-    str, (NotificationDecision.QUEUED, NotificationDecision.RATE_LIMITED, NotificationDecision.DUPLICATE)
-)
+_QUEUED, _LIMITED = str(NotificationDecision.QUEUED), str(NotificationDecision.RATE_LIMITED)
 _PAIR = ("network", "sender", "client_id")
 
 
@@ -81,7 +79,7 @@ class _Reading:
             return self._queued(limits, mark, one.judged_at)
         if one.found == _LIMITED:
             return self._limited(limits, mark, one.judged_at)
-        return one.found == _DUPLICATE or all(self._lived.passes(limit, mark, one.judged_at) for limit in limits)
+        return all(self._lived.passes(limit, mark, one.judged_at) for limit in limits)
 
     def _look_ahead(self, limit: Limit | None, mark: bytes, one: PairAttempt) -> bool:
         """What was queued uncounted has been counted by an attempt without an event, if the limit leaves space for it."""

@@ -4,6 +4,7 @@ import gzip
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -17,9 +18,11 @@ from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
+from pipeline.reconciliation import changed_days as module
 from pipeline.reconciliation.changed_days import changed_days
 from pipeline.reconciliation.claims import CLAIM, write_claims
 from pipeline.reconciliation.due_days import first_uncompacted
+from pipeline.report.report_files import page_path, write_page, write_tables
 from tests.pipeline.small_lake import PHONE, SmallLake, Way, ruled
 from tests.pipeline.test_daily import judged
 
@@ -194,3 +197,31 @@ def test_a_day_is_judged_again_whose_claims_are_of_an_envelope_that_only_now_is_
     SmallLake(lake.root).commit(way.observed(), at=ARRIVED)
     lake.view.refresh()
     assert changed_days(lake, YESTERDAY, NOW) == [DAYS[0], DAYS[2]]
+
+
+def test_a_verdict_that_comes_meanwhile_is_not_noted_as_having_seen_what_it_has_not(
+    lake: EventLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slower run by hand, whose view is of before what came late, judges the day while that is looked through."""
+    late = SmallLake(lake.root).commit(Way(START + HOUR_MS).notification(), at=ARRIVED)
+    for day in DAYS:
+        judged(lake, day, {late.hour: late.sealed_at}, JUDGED_AT)
+    lake.view.refresh()
+    look = module._changed
+
+    def slowly(lake: EventLake, *given: Any) -> list[Period]:
+        judged(lake, DAYS[0], {}, JUDGED_AT - HOUR_MS)
+        return look(lake, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_changed", slowly)
+        assert changed_days(lake, YESTERDAY, NOW) == []
+    assert changed_days(lake, YESTERDAY, NOW + DAY_MS) == DAYS[:1]
+
+
+def test_a_report_that_is_being_made_meanwhile_still_writes_its_page(lake: EventLake) -> None:
+    verdict = read_manifest(lake.root, differences_name(DAYS[0]))
+    made = write_tables(lake.root, DAYS[0], {})
+    assert changed_days(lake, YESTERDAY, NOW) == DAYS[:1]
+    write_page(lake.root, DAYS[0], made, "<p>new", verdict)
+    assert Path(lake.root, page_path(DAYS[0])).read_text() == "<p>new"

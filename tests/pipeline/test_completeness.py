@@ -15,7 +15,7 @@ from pipeline.lake.commits import LakeView, Manifest, data_folder, manifest_path
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_name
-from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
+from pipeline.period import DAY_MS, HOUR_MS, SNAPSHOT_DAYS, Period, hour_path
 from pipeline.reconciliation.due_days import CATCH_UP_DAYS, due_days
 from pipeline.report.report_files import report_name, write_page, write_tables
 
@@ -291,6 +291,12 @@ def test_a_day_that_can_not_be_judged_is_named_for_as_long_as_its_lines_may_come
     (days / manifest_path(differences_name(day(16)))).unlink()
     named = [due_days(LakeView(str(days)), day(back)).overdue for back in range(11)]
     assert named == [*([[]] * 2), *([[day(16)]] * 8), []]
+
+
+def test_a_folder_of_a_day_long_before_any_snapshot_names_no_day(tmp_path: Path) -> None:
+    arrive(tmp_path, "1970-01-01/00")
+    due, overdue = due_days(LakeView(str(tmp_path)), day(0))
+    assert len(due) + len(overdue) == SNAPSHOT_DAYS + 1
 
 
 def test_days_before_anything_arrived_are_not_due(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from pipeline.lake.commits import LakeView, manifest_path, read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.snapshots import CLAIMS, IN_FORCE, day_of, snapshot_days, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
-from pipeline.reconciliation.due_days import DAILY, first_uncompacted
+from pipeline.reconciliation.due_days import DAILY, first_uncompacted, note_reported
 from pipeline.report.inputs import hours
 from pipeline.report.report_files import write_page, write_tables
 from tests.pipeline.small_lake import SmallLake, Way, subscribed
@@ -96,6 +96,14 @@ def test_what_a_run_found_that_died_before_its_end_is_returned_by_the_next_one(l
     update(lake.root, DAILY, lambda known: replace(known, sealed_at=NOW - 1))
     status, why = nightly(lake, NOW + DAY_MS)
     assert (status, [each.startswith(yesterday) for each in why].count(True)) == (1, 1)
+
+
+def test_of_two_daily_runs_at_once_that_of_later_decides_what_was_returned(tmp_path: Path) -> None:
+    note_reported(str(tmp_path), NOW + 1)
+    note_reported(str(tmp_path), NOW)
+    last = read_manifest(str(tmp_path), DAILY)
+    assert last
+    assert last.sealed_at == NOW + 1
 
 
 def test_what_was_returned_once_is_not_returned_after_a_run_that_failed_or_without_a_marker(lake: EventLake) -> None:

@@ -74,14 +74,18 @@ def of_another_hour(text: str) -> str:
     return json.dumps({**json.loads(text), "hour": hour_path(START + HOUR_MS)})
 
 
-DAMAGES = [cut, of_another_form, a_list, nothing, of_another_hour]
+def with_a_byte_that_is_no_text(text: str) -> str:
+    return text + "\udcff"
+
+
+DAMAGES = [cut, of_another_form, a_list, nothing, of_another_hour, with_a_byte_that_is_no_text]
 
 
 @pytest.fixture(params=DAMAGES, ids=lambda damage: damage.__name__)
 def damaged(request: pytest.FixtureRequest, lake: SmallLake) -> SmallLake:
     """The manifest of an hour that was complete."""
     damage: Callable[[str], str] = request.param
-    place(lake).write_text(damage(place(lake).read_text()))
+    place(lake).write_text(damage(place(lake).read_text()), errors="surrogateescape")
     return lake
 
 

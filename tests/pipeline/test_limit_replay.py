@@ -136,6 +136,13 @@ def test_next_to_a_change_either_limit_is_right(found: str) -> None:
     assert passes([*lived([0, 1]), attempt(2, 2, found)], changing)[-1] == (found == "queued")
 
 
+@pytest.mark.parametrize("found", ["duplicate", "unmatched", None])
+def test_what_was_dropped_for_another_reason_in_a_cooldown_would_not_have_passed(found: str | None) -> None:
+    history = [*(attempt(number, number, "queued") for number in range(3)), attempt(3, 3, "rate_limited")]
+    assert not passes([*history, attempt(4, LIMIT.window, found)])[-1]
+    assert passes([*history, attempt(4, LIMIT.cooldown + 4, found)])[-1]
+
+
 def test_what_is_counted_later_leaves_no_space_for_an_attempt_without_an_event() -> None:
     counted = [attempt(number, number, "queued")._replace(ahead=True) for number in range(3)]
     retried = attempt(7, 9_000, "queued", judged_at=5, counted=False)

@@ -8,6 +8,9 @@ from uuid import UUID
 import pytest
 from pyspark.sql import SparkSession
 
+from clarion.channels import Channel
+from clarion.decisions import NotificationDecision
+from clarion.events import LimitsLoaded, NotificationDecided
 from clarion.networks import XMTP, Rule
 from clarion.networks.xmtp import decode
 from clarion.networks.xmtp.rules import key_of
@@ -23,7 +26,7 @@ from pipeline.reconciliation.verify import Facts, facts
 from pipeline.report.tables import report_tables
 from pipeline.terms import Terms
 from tests.pipeline.conftest import copied
-from tests.pipeline.small_lake import write_rows
+from tests.pipeline.small_lake import SmallLake, write_rows
 from tests.xmtp import TOPIC, Inbox
 
 START = 1_790_000_000_000 // HOUR_MS * HOUR_MS
@@ -167,3 +170,27 @@ def test_the_report_counts_its_envelopes_and_pushes(spark: SparkSession, lake: E
         "network": XMTP, "wanted": 3, "queued": 3, "delivered": 3,
     }  # fmt: skip
     assert sum(row["count"] for row in tables["cost"].to_pylist() if row["stage"] == "envelope") == 3
+
+
+def test_an_own_message_shortly_before_a_period_counts_for_no_limit_and_stops_no_job(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Match says of it no `judged_at`, and of its envelope nothing else is read."""
+
+    def decided(number: int, decision: NotificationDecision) -> NotificationDecided:
+        at = START - 20_000 + 1_000 * number
+        known = {"network": XMTP, "subscription_id": UUID(OWNER), "client_id": bytes(32), "channel": Channel.APNS}
+        judged = {"judged_at": at, "order": number, "counted": True} if decision == NotificationDecision.QUEUED else {}
+        return NotificationDecided(
+            at=at, receipt=UUID(receipt(number)), envelope_id=bytes([number]) * 32, decision=decision, sender=TOPIC.encode(),
+            key=key_of(TOPIC), **known, **judged,
+        )  # fmt: skip
+
+    limits = LimitsLoaded(
+        network=XMTP, at=START - HOUR_MS, count=2, window=60_000, cooldown=0, cap=300, cap_window=60_000
+    )
+    queued = [decided(number, NotificationDecision.QUEUED) for number in range(3)]
+    small = SmallLake(tmp_path)
+    small.commit(limits)
+    small.commit(*queued, decided(3, NotificationDecision.OWN_MESSAGE))
+    assert reconcile(EventLake(spark, str(tmp_path)), PERIOD, NOW, Terms()).differences.collect() == []
