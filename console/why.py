@@ -46,7 +46,7 @@ MEANING = {
     PushDecision.COALESCED: "another push of the same subscription brought what this one was about",
     PushDecision.STALE: "the push came too late to be of use: a call after 30 s, an expired envelope, or nothing left to send",
     PushDecision.RETRY: "it rests in its queue until the next attempt",
-    PushDecision.REFUSED: "the provider will never take this push: it is among the dead letters",
+    PushDecision.REFUSED: "the provider will never take this push, or dispatch gave it up: it is among the dead letters",
     PushDecision.MISCONFIGURED: "the provider rejects our credential or app, not the push: it waits until key or app is set right",
 }
 OWN = "an own message, which the app has delivered"

@@ -117,6 +117,7 @@ COLUMNS: dict[EventKind, tuple[Column, ...]] = {
         _maybe("status", Type.INT),
         _maybe("reason", Type.TEXT),
         _maybe("provider_id", Type.TEXT),
+        _maybe("given_up", Type.FLAG),
     ),
     EventKind.SUBSCRIPTION: (
         *_EVENT,

@@ -106,7 +106,7 @@ def schedule_retry(attempt: Attempt, now: float, max_receives: int | None) -> No
         attempt.verdict = Stale(reason=verdict.reason, status=verdict.status)
     elif last or attempt.token_faults >= MAX_TOKEN_FAULTS:
         token_fault = isinstance(verdict, Misconfigured) and not verdict.whole_app
-        attempt.verdict = Refused(reason=verdict.reason, status=verdict.status, token_fault=token_fault)
+        attempt.verdict = Refused(reason=verdict.reason, status=verdict.status, given_up=True, token_fault=token_fault)
     else:
         attempt.delay = seconds
 
@@ -127,6 +127,7 @@ def tried(attempt: Attempt, now: int) -> PushTried:
         status=verdict.status,
         reason=verdict.reason,
         provider_id=verdict.provider_id if isinstance(verdict, Delivered) else None,
+        given_up=verdict.given_up if isinstance(verdict, Refused) else None,
     )
 
 

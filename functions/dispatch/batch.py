@@ -356,7 +356,7 @@ def _built(sendable: Sendable, now: float) -> Push | Refused:
         message = unmasked(sendable.attempt.message, sendable.row)
         return build(message, sendable.row, sendable.app, now=now, secret=sendable.attempt.secret)
     except Exception as error:  # noqa: BLE001 - of any network, which may raise anything
-        return Refused(status=None, reason=f"no payload: {type(error).__name__}")
+        return Refused(status=None, reason=f"no payload: {type(error).__name__}", given_up=True)
 
 
 def _command(attempt: Attempt) -> Command | None:

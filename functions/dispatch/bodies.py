@@ -96,7 +96,7 @@ def _add_body(attempt: Attempt, rows: Mapping[str, Row | None]) -> None:
         attempt.newest = newest.read(row) if row and of_network.newest else None
         body = of_network.body_of_row(message, row) if of_network.body_of_row and row else None
     except Exception as error:  # noqa: BLE001 - of any network, which may raise anything
-        attempt.verdict = Refused(status=None, reason=f"no body: {type(error).__name__}")
+        attempt.verdict = Refused(status=None, reason=f"no body: {type(error).__name__}", given_up=True)
         return
     if _is_sent(attempt):
         attempt.verdict = SENT_BEFORE

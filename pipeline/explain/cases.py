@@ -177,7 +177,8 @@ class RuleAnswers(NamedTuple):
 
 def is_final(push: PushTried) -> bool:
     """Whether it ended with this attempt, as `pipeline.reconciliation.doubt` has it."""
-    given_up = push.status is None or push.attempt >= LEAST_ATTEMPTS
+    perhaps = push.status is None or push.attempt >= LEAST_ATTEMPTS
+    given_up = perhaps if push.given_up is None else push.given_up
     return push.decision in FINAL and not (push.decision is PushDecision.REFUSED and given_up)
 
 

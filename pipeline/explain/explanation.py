@@ -210,4 +210,5 @@ def _decided(one: NotificationDecided) -> ExplainedStep:
 def _tried(one: PushTried) -> ExplainedStep:
     details = {"status": one.status, "reason": one.reason, "provider's id": one.provider_id}
     named = "".join(f", {name} {value}" for name, value in details.items() if value is not None)
-    return ExplainedStep(one.at, one.decision, f"attempt {one.attempt}, after {one.latency_ms} ms{named}")
+    given_up = ", given up" if one.given_up else ""
+    return ExplainedStep(one.at, one.decision, f"attempt {one.attempt}, after {one.latency_ms} ms{named}{given_up}")

@@ -216,6 +216,7 @@ def pushes(queued: DataFrame, plan: Plan) -> DataFrame:
         F.split_part(answer[F.col("decision")], F.lit(" "), F.lit(1)).cast("int").alias("status"),
         F.nullif(F.split_part(answer[F.col("decision")], F.lit(" "), F.lit(2)), F.lit("")).alias("reason"),
         F.when(F.col("decision") == PushDecision.DELIVERED, F.col("name")).alias("provider_id"),
+        F.when(F.col("decision") == PushDecision.REFUSED, F.lit(False)).alias("given_up"),
     )
 
 

@@ -116,10 +116,11 @@ def pushed_fingerprints(pushed: DataFrame, late: int) -> DataFrame:
 def is_final() -> Column:
     """Whether a push ended with this attempt: its provider took it or refused it, and dispatch did not just give it up.
 
-    What a provider refuses has its status; where dispatch itself can make nothing of a message, there is none.
+    Events of earlier releases have no `given_up`. Of these, what has no status was given up, and what was refused at the
+    sixth attempt or later may have been.
     """
-    unanswered = F.col("status").isNull() | (F.col("attempt") >= LEAST_ATTEMPTS)
-    given_up = (F.col("decision") == PushDecision.REFUSED) & unanswered
+    perhaps = F.col("status").isNull() | (F.col("attempt") >= LEAST_ATTEMPTS)
+    given_up = (F.col("decision") == PushDecision.REFUSED) & F.coalesce("given_up", perhaps)
     return F.col("decision").isin(*map(str, FINAL)) & ~given_up
 
 

@@ -33,10 +33,16 @@ def fail(*_: object) -> None:
     raise ZeroDivisionError
 
 
+def given_up(lake: Any) -> list[bool]:
+    """What is said of each push that was refused."""
+    return [event["given_up"] for event in lake.events if "given_up" in event]
+
+
 def test_a_network_whose_payload_fails_loses_its_own_push_alone(
     toy: str,
     worker: Any,
     queue: Any,
+    lake: Any,
     register: Register,
     message: Write,
     apns: Any,
@@ -51,6 +57,7 @@ def test_a_network_whose_payload_fails_loses_its_own_push_alone(
     assert report.decisions == {PushDecision.REFUSED: 1, PushDecision.DELIVERED: 1}
     assert [push.token for push in apns.received] == ["b2" * 32]
     assert (len(queue), len(queue.dead)) == (0, 1)
+    assert given_up(lake) == [True]
 
 
 def test_an_outcome_that_concerns_a_network_is_a_command_for_it(
@@ -292,6 +299,7 @@ def test_a_row_that_its_network_fails_on_loses_its_own_push_alone(
     toy: str,
     worker: Any,
     queue: Any,
+    lake: Any,
     register: Register,
     message: Write,
     latest: Latest,
@@ -304,6 +312,7 @@ def test_a_row_that_its_network_fails_on_loses_its_own_push_alone(
 
     assert worker.work().decisions == {PushDecision.REFUSED: 1, PushDecision.DELIVERED: 1}
     assert (len(queue), len(queue.dead)) == (0, 1)
+    assert given_up(lake) == [True]
 
 
 def test_only_a_network_with_a_table_for_it_sends_pushes_without_a_body(

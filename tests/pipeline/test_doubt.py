@@ -42,18 +42,20 @@ DECIDED = (
 )
 PUSHED = (
     "receipt string, envelope_id binary, subscription_id string, decision string, attempt int, latency_ms long, "
-    "status int"
+    "status int, given_up boolean"
 )
 
 type Decided = tuple[str, str, int, int]
-type Pushed = tuple[str, str, int, int | None] | tuple[str, str, int, int, int]
+type Pushed = (
+    tuple[str, str, int, int | None] | tuple[str, str, int, int, int] | tuple[str, str, int, int, int | None, bool]
+)
 
 
 class Case(NamedTuple):
     """Of one envelope: its receipts, the answers to rules, each a subscription's, and what came of it.
 
     `decided` are receipt, decision, the time it is judged by and that of the decision, all of the subscription `s0`;
-    `pushed` are receipt, decision, attempt and latency, and perhaps a provider's status.
+    `pushed` are receipt, decision, attempt and latency, and perhaps a provider's status, and whether it was given up.
     """
 
     shown: Sequence[str] = ("a",)
@@ -76,6 +78,7 @@ CLEAR: dict[str, Case] = {
     "delivered at the second attempt": Case(pushed=[("a", "retry", 1, 50), ("a", "delivered", 2, 5_050)]),
     "its token was gone": Case(pushed=[("a", "token_gone", 1, 50)]),
     "refused by its provider": Case(pushed=[("a", "retry", 1, 50), ("a", "refused", 2, 5_050, 413)]),
+    "refused by its provider after many attempts": Case(pushed=[("a", "refused", LEAST_ATTEMPTS, 50, 413, False)]),
     "received, too, as the receiver says": Case(pushed=[("a", "delivered", 1, 50), ("a", "received", 0, None)]),
     "not in scope": Case(answers=["not_in_scope"], decided=[("a", "not_in_scope", NOON, NOON)], pushed=NO_PUSH),
     "no rule, and no decision": Case(answers=[], decided=[], pushed=NO_PUSH),
@@ -99,7 +102,9 @@ DOUBTFUL: dict[str, Case] = {
     ),
     "never tried": Case(pushed=NO_PUSH),
     "given up": Case(pushed=[("a", "retry", 1, 50), ("a", "stale", 2, 90_000)]),
-    "given up after its last attempt": Case(pushed=[("a", "refused", LEAST_ATTEMPTS, 50, 400)]),
+    "given up after its last attempt": Case(pushed=[("a", "refused", LEAST_ATTEMPTS, 50, 400, True)]),
+    "perhaps given up": Case(pushed=[("a", "refused", LEAST_ATTEMPTS, 50, 400)]),
+    "given up at once": Case(pushed=[("a", "refused", 1, 50, None, True)]),
     "refused by no provider": Case(pushed=[("a", "refused", 1, 50)]),
     "late": Case(pushed=[("a", "delivered", 1, LATE + 1)]),
     "pushed twice": Case(pushed=[("a", "delivered", 1, 50), ("a", "delivered", 1, 60)]),
@@ -142,7 +147,7 @@ def frames(
         shown += [shown_once(f"{one} of {name}", about[0], keys, case.answers) for one in case.shown]
         rules += [(about[1], key, case.condition, case.digest, case.since, FOREVER) for key in keys]
         decided += [(f"{one} of {name}", *about, b"c", *rest) for one, *rest in case.decided]
-        pushed += [(f"{one} of {name}", *about, *rest, *[None] * (4 - len(rest))) for one, *rest in case.pushed]
+        pushed += [(f"{one} of {name}", *about, *rest, *[None] * (5 - len(rest))) for one, *rest in case.pushed]
         claimed += [(*about, f"{one} of {name}", "queued", EVE, FOREVER) for one in case.claimed]
     made = ((shown, FACTS), (rules, RULES), (decided, DECIDED), (pushed, PUSHED), (claimed, CLAIM))
     return tuple(spark.createDataFrame(rows, schema) for rows, schema in made)  # type: ignore[return-value]
@@ -179,7 +184,7 @@ def test_of_an_envelope_for_many_one_share_is_in_doubt(spark: SparkSession) -> N
     shown = spark.createDataFrame([shown_once("r", b"e", [b"k"], ["alert"])], FACTS)
     rules = spark.createDataFrame([(one, b"k", None, None, 0, FOREVER) for one in many], RULES)
     decided = spark.createDataFrame([("r", b"e", one, b"c", "queued", NOON, NOON) for one in many[1:]], DECIDED)
-    pushed = spark.createDataFrame([("r", b"e", one, "delivered", 1, 50, 200) for one in many[1:]], PUSHED)
+    pushed = spark.createDataFrame([("r", b"e", one, "delivered", 1, 50, 200, None) for one in many[1:]], PUSHED)
     doubts = in_doubt(
         asked_fingerprints(shown, at_noon(shown), rules, 10),
         decided_fingerprints(decided, PERIOD),

@@ -1,5 +1,6 @@
 """What Clarion gives up itself is lost, what its provider refuses is not, and what still waits is not sent again."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -27,6 +28,20 @@ def ending(way: Way, **last: object) -> list[Event]:
     return [*before, way.push(PushDecision.REFUSED).model_copy(update=known)]
 
 
+def written(small: SmallLake, *lasts: Mapping[str, object]) -> list[Way]:
+    """For one subscription, a minute after each other."""
+    ways = [Way(START + HOUR_MS + number * 60_000, number) for number in range(1, len(lasts) + 1)]
+    small.stream(subscribed(at=START - HOUR_MS), ruled(ways[0].key, at=START - HOUR_MS))
+    for way, last in zip(ways, lasts, strict=True):
+        small.stream(*ending(way, **last))
+    return ways
+
+
+def explained(lake: EventLake, ways: Sequence[Way]) -> list[str]:
+    requests = [ExplainRequest(way.envelope_id, DAY) for way in ways]
+    return [explain(Lookup(lake.root), request).receipts[0].notifications[0].verdict.found for request in requests]
+
+
 def differences(lake: EventLake, now: int) -> list[tuple[str, str]]:
     compact(lake, Period(START - HOUR_MS, now), now)
     found = reconcile(lake, DAY, now, DEFAULT).differences.collect()
@@ -37,23 +52,51 @@ def test_what_dispatch_gives_up_is_missing_and_what_a_provider_refuses_is_not(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     lake, small = EventLake(spark, str(tmp_path)), SmallLake(tmp_path)
-    ways = [Way(START + HOUR_MS + number * 60_000, number) for number in range(1, 5)]
-    long_tried, of_token, refused, unsendable = ways
-    small.stream(subscribed(at=START - HOUR_MS), ruled(refused.key, at=START - HOUR_MS))
-    small.stream(*ending(long_tried, attempt=120, latency_ms=21 * HOUR_MS))
-    small.stream(*ending(of_token, attempt=6, status=400, reason="DeviceTokenNotForTopic"))
-    small.stream(*ending(refused, attempt=2, status=413, reason="PayloadTooLarge"))
-    small.stream(*ending(unsendable, attempt=2, status=None, reason="no payload: TypeError"))
-    assert differences(lake, DAY.end + 2 * HOUR_MS) == [
+    ways = written(
+        small,
+        {"attempt": 120, "latency_ms": 21 * HOUR_MS, "given_up": True},
+        {"attempt": 6, "status": 400, "reason": "DeviceTokenNotForTopic", "given_up": True},
+        {"attempt": 2, "status": None, "reason": "no payload: TypeError", "given_up": True},
+        {"attempt": 2, "status": 413, "reason": "PayloadTooLarge", "given_up": False},
+        {"attempt": 7, "status": 413, "reason": "PayloadTooLarge", "given_up": False},
+    )
+    now = DAY.end + 2 * HOUR_MS
+    assert differences(lake, now) == [
         ("missing", "given up after attempt 120: UNAVAILABLE"),
         ("missing", "given up after attempt 2: no payload: TypeError"),
         ("missing", "given up after attempt 6: DeviceTokenNotForTopic"),
     ]
-    explained = [
-        explain(Lookup(lake.root), ExplainRequest(way.envelope_id, DAY)).receipts[0].notifications[0].verdict.found
-        for way in ways
+    assert explained(lake, ways) == ["missing", "missing", "missing", "right", "right"]
+    assert planned(lake, now) == (3, 0)
+
+
+def test_what_an_event_of_an_earlier_release_leaves_open_goes_by_its_attempt_and_status(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake, small = EventLake(spark, str(tmp_path)), SmallLake(tmp_path)
+    ways = written(
+        small,
+        {"attempt": 6, "status": 413, "reason": "PayloadTooLarge"},
+        {"attempt": 2, "status": None, "reason": "no payload: TypeError"},
+        {"attempt": 2, "status": 413, "reason": "PayloadTooLarge"},
+    )
+    assert differences(lake, DAY.end + 2 * HOUR_MS) == [
+        ("missing", "given up after attempt 2: no payload: TypeError"),
+        ("missing", "given up after attempt 6: PayloadTooLarge"),
     ]
-    assert explained == ["missing", "missing", "right", "missing"]
+    assert explained(lake, ways) == ["missing", "missing", "right"]
+
+
+def test_what_was_given_up_and_delivered_after_all_is_no_difference_whichever_was_recorded_first(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It could not be dead-lettered, or was redriven: then its attempts are counted anew."""
+    lake, small = EventLake(spark, str(tmp_path)), SmallLake(tmp_path)
+    left, redriven = ways = written(small, *({"attempt": 6, "status": 503, "given_up": True} for _ in range(2)))
+    small.stream(left.push().model_copy(update={"attempt": 7}))
+    small.stream(redriven.push().model_copy(update={"at": redriven.began}))
+    assert differences(lake, DAY.end + 2 * HOUR_MS) == []
+    assert explained(lake, ways) == ["right", "right"]
 
 
 def test_what_is_retried_still_is_named_and_not_sent_again_as_long_as_a_queue_may_have_it(

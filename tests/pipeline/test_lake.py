@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID
 
+import duckdb
 import pytest
 from pyarrow import fs
+from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
 from clarion.channels import Channel
@@ -17,12 +19,15 @@ from pipeline.columns import UNREADABLE, EventKind
 from pipeline.compaction.compact import MAX_LONG, compact
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.explain.request import ExplainRequest, explain
+from pipeline.lake.commits import data_folder
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.files import filesystem
 from pipeline.lake.lookup import Lookup
+from pipeline.lake.parquet import write_parquet
 from pipeline.lake.raw import RAW
 from pipeline.lake.schemas import SCHEMAS
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
+from tests.pipeline.small_lake import SmallLake, add_files, data_paths
 
 AT = 1_790_000_000_000
 NETWORK = "statements"
@@ -105,6 +110,22 @@ def test_what_the_live_system_writes_comes_out_as_it_went_in(lake: EventLake) ->
     for event in EVENTS:
         (row,) = lake.read(EventKind(event.model_dump()["event"])).collect()
         assert type(event).model_validate(row.asDict(recursive=True)) == event
+
+
+def test_a_column_that_files_of_an_earlier_release_lack_is_null_for_every_reader(lake: EventLake) -> None:
+    refused = EVENTS[3].model_copy(update={"decision": PushDecision.REFUSED, "given_up": False})
+    earlier = hour_path(AT + HOUR_MS)
+    SmallLake(lake.root).commit(refused)
+    (path,) = data_paths(lake.root, EventKind.PUSH, ARRIVED)
+    rows = pq.ParquetFile(path).read().drop_columns(["given_up"]).to_batches()
+    add_files(lake.root, earlier, {"push": (write_parquet(lake.root, data_folder("push", earlier, "made"), rows),)})
+
+    assert {row["given_up"] for row in lake.read(EventKind.PUSH).collect()} == {False, None}
+    assert Lookup(lake.root).every(PushTried, ARRIVED) == [refused, refused.model_copy(update={"given_up": None})]
+    paths = data_paths(lake.root, EventKind.PUSH, ARRIVED)
+    asked = f"SELECT given_up FROM read_parquet({paths}, union_by_name = true)"  # noqa: S608 - ours
+    with duckdb.connect() as database:
+        assert database.execute(asked).fetchall() == [(False,), (None,)]
 
 
 def test_late_and_repeated_files_are_taken_in_and_a_second_run_changes_nothing(lake: EventLake) -> None:

@@ -93,7 +93,7 @@ def refused(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ev
         for at, who, one, word in shown
     ])  # fmt: skip
     write_rows(lake, EventKind.PUSH, [
-        (at + 99, STATEMENTS, who, one.hash, "delivered", "notification", SUBSCRIPTION, "fcm", 1, 99, 200, None, None)
+        (at + 99, STATEMENTS, who, one.hash, "delivered", "notification", SUBSCRIPTION, "fcm", 1, 99, 200, *[None] * 3)
         for at, who, one, word in shown if word == "queued"
     ])  # fmt: skip
     write_rows(lake, EventKind.SUBSCRIPTION, [(1, STATEMENTS, SUBSCRIPTION, CLIENT, "fcm", "active", None, 1, 1)])

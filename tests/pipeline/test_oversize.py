@@ -80,7 +80,7 @@ def _queued(receipt: str, statement: Statement) -> tuple[object, ...]:
 
 def _pushed(receipt: str, statement: Statement) -> tuple[object, ...]:
     who = statement.hash, "delivered", "notification", SUBSCRIPTION
-    return AT + 99, STATEMENTS, receipt, *who, "fcm", 1, 99, 200, None, None
+    return AT + 99, STATEMENTS, receipt, *who, "fcm", 1, 99, 200, *[None] * 3
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,7 @@ def test_what_a_server_pushes_to_is_not_idle(lake: EventLake) -> None:
         (old, ZULIP, who, CLIENT, "fcm", "active", None, 1, 1) for who in ("pushed", "woken", "pushed long ago")
     ])  # fmt: skip
     write_rows(lake, EventKind.PUSH, [
-        (at, ZULIP, "r", CLIENT, "delivered", purpose, who, "fcm", 1, 9, *[None] * 3)
+        (at, ZULIP, "r", CLIENT, "delivered", purpose, who, "fcm", 1, 9, *[None] * 4)
         for at, who, purpose in (
             (NOW - DAY_MS, "pushed", "direct"),
             (NOW - DAY_MS, "woken", "wake_up"),

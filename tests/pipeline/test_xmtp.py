@@ -78,7 +78,7 @@ def decide(lake: EventLake, decided: list[tuple[int, str, str]]) -> None:
         for n, who, word in decided
     ])  # fmt: skip
     write_rows(lake, EventKind.PUSH, [
-        (START + 99, XMTP, receipt(n), MESSAGES[n].id, "delivered", "notification", who, "apns", 1, 99, 200, None, None)
+        (START + 99, XMTP, receipt(n), MESSAGES[n].id, "delivered", "notification", who, "apns", 1, 99, 200, *[None] * 3)
         for n, who, word in decided if word == "queued"
     ])  # fmt: skip
 

@@ -46,14 +46,16 @@ class RetryLater:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The push is given up, and its token is not known to be dead: our bug, or tried in vain for too long.
+    """The push is not tried again, and its token is not known to be dead.
 
+    `given_up` if its provider has not refused it: dispatch has tried it in vain for too long, or can make nothing of it.
     `token_fault` if the token alone may be the cause, as of one that a client made up.
     """
 
     decision: ClassVar = PushDecision.REFUSED
     status: int | None
     reason: str
+    given_up: bool = False
     token_fault: bool = False
 
 
