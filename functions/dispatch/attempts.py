@@ -7,7 +7,7 @@ attempts it has is the setting `max_receives`.
 from dataclasses import dataclass, replace
 from random import uniform
 
-from clarion.decisions import LEAST_ATTEMPTS, Purpose, SubscriptionStatus
+from clarion.decisions import Purpose, SubscriptionStatus
 from clarion.events import PushTried
 from clarion.messages import PushMessage
 from clarion.newest import NewestRow
@@ -28,7 +28,7 @@ RETRY_SECONDS = 2.0
 HOLD_SECONDS = 60.0
 CAP_SECONDS = 900.0
 """The longest that a recovery may go unnoticed by a message that waits for it, and the longest delay that SQS knows."""
-MAX_TOKEN_FAULTS = LEAST_ATTEMPTS
+MAX_TOKEN_FAULTS = 6
 """Attempts, over some 22 minutes, that may fail for what may be the token's fault alone."""
 REGISTERED_SINCE_RETRIES = 2
 """Of a message whose token was registered after its death."""

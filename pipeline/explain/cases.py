@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from clarion.decisions import FINAL, LEAST_ATTEMPTS, EnvelopeDecision, NotificationDecision, PushDecision, Wanted
+from clarion.decisions import FINAL, EnvelopeDecision, NotificationDecision, Wanted
 from clarion.events import EnvelopeDecided, EnvelopeObserved, NotificationDecided, PushTried
 from clarion.limiter import LATENESS
 from clarion.networks import Envelope, Malformed, Rule, network
@@ -177,9 +177,7 @@ class RuleAnswers(NamedTuple):
 
 def is_final(push: PushTried) -> bool:
     """Whether it ended with this attempt, as `pipeline.reconciliation.doubt` has it."""
-    perhaps = push.status is None or push.attempt >= LEAST_ATTEMPTS
-    given_up = perhaps if push.given_up is None else push.given_up
-    return push.decision in FINAL and not (push.decision is PushDecision.REFUSED and given_up)
+    return push.decision in FINAL and not push.given_up
 
 
 def read(name: str, raw: bytes | None) -> tuple[Envelope | None, EnvelopeDecision | None]:

@@ -17,7 +17,7 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clarion.decisions import FINAL, LEAST_ATTEMPTS, REACHED, NotificationDecision, PushDecision, Wanted
+from clarion.decisions import FINAL, REACHED, NotificationDecision, Wanted
 from clarion.limiter import SKEW
 from pipeline.in_force.limits import LimitHistory
 from pipeline.lake.dedup import judged_at
@@ -114,14 +114,8 @@ def pushed_fingerprints(pushed: DataFrame, late: int) -> DataFrame:
 
 
 def is_final() -> Column:
-    """Whether a push ended with this attempt: its provider took it or refused it, and dispatch did not just give it up.
-
-    Events of earlier releases have no `given_up`. Of these, what has no status was given up, and what was refused at the
-    sixth attempt or later may have been.
-    """
-    perhaps = F.col("status").isNull() | (F.col("attempt") >= LEAST_ATTEMPTS)
-    given_up = (F.col("decision") == PushDecision.REFUSED) & F.coalesce("given_up", perhaps)
-    return F.col("decision").isin(*map(str, FINAL)) & ~given_up
+    """Whether a push ended with this attempt: its provider took it or refused it, and dispatch did not just give it up."""
+    return F.col("decision").isin(*map(str, FINAL)) & ~F.coalesce("given_up", F.lit(False))
 
 
 def claimed_fingerprints(claims: DataFrame) -> DataFrame:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from clarion.channels import Channel
-from clarion.decisions import LEAST_ATTEMPTS
 from clarion.messages import PushMessage
 from clarion.tables import Subscription
+from dispatch.attempts import MAX_TOKEN_FAULTS
 from dispatch.batch import RESERVE_SECONDS, SENDING_SECONDS
 from local.apns_trouble import troubled_token
 from local.provider import InjectedFault
@@ -25,14 +25,14 @@ def ends(lake: Any) -> list[tuple[int, str, bool | None]]:
 def test_a_push_that_fails_at_its_last_attempt_is_given_up(
     worker: Any, queue: Any, lake: Any, clock: Any, register: Register, message: Write
 ) -> None:
-    worker.dispatcher = replace(worker.dispatcher, max_receives=LEAST_ATTEMPTS + 1)
+    worker.dispatcher = replace(worker.dispatcher, max_receives=7)
     queue.put(message(register(Channel.APNS, troubled_token(InjectedFault("ServiceUnavailable")))))
     while len(queue):
         worker.work()
         clock.advance(60)
 
-    retried = [(number, "retry", None) for number in range(1, LEAST_ATTEMPTS + 1)]
-    assert ends(lake) == [*retried, (LEAST_ATTEMPTS + 1, "refused", True)]
+    retried = [(number, "retry", None) for number in range(1, 7)]
+    assert ends(lake) == [*retried, (7, "refused", True)]
     assert len(queue.dead) == 1
 
 
@@ -47,7 +47,7 @@ def test_a_push_that_its_provider_refuses_is_not_given_up_however_often_it_was_t
 
     *retried, (attempt, *end) = ends(lake)
     assert [end for _, *end in retried] == [["retry", None]] * (attempt - 1)
-    assert attempt > LEAST_ATTEMPTS
+    assert attempt > 6
     assert end == ["refused", False]
     assert len(queue.dead) == 1
 
@@ -60,8 +60,8 @@ def test_a_push_that_fails_too_often_for_what_may_be_its_tokens_fault_is_given_u
         android_fleet.work()
         clock.advance(60)
 
-    held = [(number, "misconfigured", None) for number in range(1, LEAST_ATTEMPTS)]
-    assert ends(lake) == [*held, (LEAST_ATTEMPTS, "refused", True)]
+    held = [(number, "misconfigured", None) for number in range(1, MAX_TOKEN_FAULTS)]
+    assert ends(lake) == [*held, (MAX_TOKEN_FAULTS, "refused", True)]
 
 
 def test_a_push_that_is_delivered_or_comes_too_late_says_neither(

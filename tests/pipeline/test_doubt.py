@@ -7,7 +7,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from clarion.decisions import LEAST_ATTEMPTS
 from clarion.limiter import LATENESS, Limit
 from pipeline.in_force.limits import LimitHistory, LimitSpan
 from pipeline.period import DAY_MS, FOREVER, Period
@@ -78,7 +77,7 @@ CLEAR: dict[str, Case] = {
     "delivered at the second attempt": Case(pushed=[("a", "retry", 1, 50), ("a", "delivered", 2, 5_050)]),
     "its token was gone": Case(pushed=[("a", "token_gone", 1, 50)]),
     "refused by its provider": Case(pushed=[("a", "retry", 1, 50), ("a", "refused", 2, 5_050, 413)]),
-    "refused by its provider after many attempts": Case(pushed=[("a", "refused", LEAST_ATTEMPTS, 50, 413, False)]),
+    "refused by its provider after many attempts": Case(pushed=[("a", "refused", 6, 50, 413, False)]),
     "received, too, as the receiver says": Case(pushed=[("a", "delivered", 1, 50), ("a", "received", 0, None)]),
     "not in scope": Case(answers=["not_in_scope"], decided=[("a", "not_in_scope", NOON, NOON)], pushed=NO_PUSH),
     "no rule, and no decision": Case(answers=[], decided=[], pushed=NO_PUSH),
@@ -102,10 +101,8 @@ DOUBTFUL: dict[str, Case] = {
     ),
     "never tried": Case(pushed=NO_PUSH),
     "given up": Case(pushed=[("a", "retry", 1, 50), ("a", "stale", 2, 90_000)]),
-    "given up after its last attempt": Case(pushed=[("a", "refused", LEAST_ATTEMPTS, 50, 400, True)]),
-    "perhaps given up": Case(pushed=[("a", "refused", LEAST_ATTEMPTS, 50, 400)]),
+    "given up after its last attempt": Case(pushed=[("a", "refused", 6, 50, 400, True)]),
     "given up at once": Case(pushed=[("a", "refused", 1, 50, None, True)]),
-    "refused by no provider": Case(pushed=[("a", "refused", 1, 50)]),
     "late": Case(pushed=[("a", "delivered", 1, LATE + 1)]),
     "pushed twice": Case(pushed=[("a", "delivered", 1, 50), ("a", "delivered", 1, 60)]),
     "decided twice": Case(decided=[queued("a"), queued("a")]),

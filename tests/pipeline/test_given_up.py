@@ -70,23 +70,6 @@ def test_what_dispatch_gives_up_is_missing_and_what_a_provider_refuses_is_not(
     assert planned(lake, now) == (3, 0)
 
 
-def test_what_an_event_of_an_earlier_release_leaves_open_goes_by_its_attempt_and_status(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    lake, small = EventLake(spark, str(tmp_path)), SmallLake(tmp_path)
-    ways = written(
-        small,
-        {"attempt": 6, "status": 413, "reason": "PayloadTooLarge"},
-        {"attempt": 2, "status": None, "reason": "no payload: TypeError"},
-        {"attempt": 2, "status": 413, "reason": "PayloadTooLarge"},
-    )
-    assert differences(lake, DAY.end + 2 * HOUR_MS) == [
-        ("missing", "given up after attempt 2: no payload: TypeError"),
-        ("missing", "given up after attempt 6: PayloadTooLarge"),
-    ]
-    assert explained(lake, ways) == ["missing", "missing", "right"]
-
-
 def test_what_was_given_up_and_delivered_after_all_is_no_difference_whichever_was_recorded_first(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -112,7 +112,7 @@ def test_what_the_live_system_writes_comes_out_as_it_went_in(lake: EventLake) ->
         assert type(event).model_validate(row.asDict(recursive=True)) == event
 
 
-def test_a_column_that_files_of_an_earlier_release_lack_is_null_for_every_reader(lake: EventLake) -> None:
+def test_a_column_that_older_files_lack_is_null_for_every_reader(lake: EventLake) -> None:
     refused = EVENTS[3].model_copy(update={"decision": PushDecision.REFUSED, "given_up": False})
     earlier = hour_path(AT + HOUR_MS)
     SmallLake(lake.root).commit(refused)

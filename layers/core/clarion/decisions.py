@@ -121,5 +121,3 @@ REACHED = frozenset({PushDecision.DELIVERED, PushDecision.COALESCED})
 """What a notification was for has been pushed: by itself, or with another."""
 FINAL = (*sorted(REACHED), PushDecision.TOKEN_GONE, PushDecision.SUBSCRIPTION_GONE, PushDecision.REFUSED)
 """After these a push is not tried again."""
-LEAST_ATTEMPTS = 6
-"""So many a push has at least, if each fails, before dispatch gives it up: then it is refused as well, by no provider."""

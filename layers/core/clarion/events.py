@@ -83,8 +83,7 @@ class PushTried(Decided):
     """`purpose` is that of the push's message. What was received is no attempt: that is 0 then, and there is no `channel`.
 
     `provider_id` is APNs' `apns-id`, FCM's message name, none for Web Push; `latency_ms` counts from `observed_at`.
-    `given_up` says of what was `refused` by whom: by dispatch itself, or else by its provider. Events of earlier releases
-    have none.
+    `given_up` says of what was `refused`, and of nothing else, by whom: by dispatch itself, or else by its provider.
     """
 
     event: Literal["push"] = "push"
