@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
 from clarion.clock import now_ms
-from pipeline.lake.commits import MANIFESTS, Manifest, name_of, read_manifests
+from pipeline.lake.commits import MANIFESTS, DamagedManifest, Manifest, name_of, read_manifests
 from pipeline.lake.files import is_shown, joined, listed, read_text, swap_text
 
 REPLAYS, PROGRESS = "replays", "replayed"
@@ -28,9 +28,18 @@ class RunProgress:
     until: int = 0
 
     @classmethod
-    def of(cls, text: str | None) -> "RunProgress":
-        """Of the JSON that it was written as; None is that of a run that was not begun."""
-        return cls(**json.loads(text)) if text else cls()
+    def of(cls, text: str | None, path: str) -> "RunProgress":
+        """Of the JSON at `path`; None is that of a run that was not begun. What a later release has added is passed over.
+
+        Raises `DamagedManifest`.
+        """
+        if text is None:
+            return cls()
+        try:
+            known = json.loads(text)
+            return cls(int(known["sent"]), bool(known["done"]), str(known["holder"]), int(known["until"]))
+        except (ValueError, LookupError, TypeError) as error:
+            raise DamagedManifest(f"{path} can't be read: {error}") from error
 
 
 class RunLease:
@@ -79,7 +88,7 @@ class RunLease:
 
     def _swap(self, change: Callable[[RunProgress], RunProgress | None]) -> bool:
         def changed(text: str | None) -> str | None:
-            new = change(RunProgress.of(text))
+            new = change(RunProgress.of(text, self._path))
             return json.dumps(asdict(new)) if new else None
 
         return swap_text(self._path, changed)
@@ -100,7 +109,8 @@ def runs_since(root: str, moment: int) -> list[Manifest]:
 
 
 def progress(root: str, run: str) -> RunProgress:
-    return RunProgress.of(read_text(joined(root, f"{PROGRESS}/{run}")))
+    path = joined(root, f"{PROGRESS}/{run}")
+    return RunProgress.of(read_text(path), path)
 
 
 def next_run(root: str) -> str:

@@ -1,18 +1,31 @@
 """Which runs of `replay` are read, long after some of their plans have expired."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from uuid import UUID
 
 import pyarrow as pa
 import pytest
 
-from pipeline.lake.commits import CommitConflict, Manifest, commit, new_commit
+from pipeline.lake.commits import CommitConflict, DamagedManifest, Manifest, commit, new_commit
 from pipeline.lake.files import write_text
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.parquet import write_parquet
-from pipeline.lake.plans import LEASE_MS, PROGRESS, RunLease, next_run, run_name, run_of, runs_since
+from pipeline.lake.plans import (
+    LEASE_MS,
+    PROGRESS,
+    RunLease,
+    RunProgress,
+    next_run,
+    progress,
+    run_name,
+    run_of,
+    runs_since,
+)
 from pipeline.period import DAY_MS
 from pipeline.repair.replay import unfinished
+from pipeline.spark.ending import reason
 from tests.pipeline.small_lake import START
 
 PERSON = UUID(int=1)
@@ -102,6 +115,29 @@ def test_a_slow_pace_keeps_the_lease(root: str) -> None:
     now += 10 * LEASE_MS
     assert other.take() is None
     assert slow.advance(9)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "done", "7", "null", "[]", '"sent"', "{}", '{"sent": 9}', json.dumps(asdict(RunProgress()))[:-1]]
+)
+def test_progress_that_cannot_be_read_is_named_and_not_guessed_at(root: str, text: str) -> None:
+    path = f"{root}/{PROGRESS}/000001"
+    write_text(path, text)
+    for ask in (lambda: progress(root, "000001"), RunLease(root, "000001").take):
+        with pytest.raises(DamagedManifest) as raised:
+            ask()
+        said = reason(raised.value)
+        assert said
+        assert said.startswith(f"{path} can't be read: ")
+        assert "\n" not in said
+    assert Path(path).read_text() == text
+
+
+def test_what_a_later_release_has_added_to_progress_is_passed_over(root: str) -> None:
+    known = RunProgress(9, done=True)
+    write_text(f"{root}/{PROGRESS}/000001", json.dumps(asdict(known) | {"region": "eu-west-1"}))
+    assert progress(root, "000001") == known
+    assert progress(root, "000002") == RunProgress()
 
 
 def test_what_a_writer_left_behind_is_no_run(root: str, runs: list[Manifest]) -> None:
