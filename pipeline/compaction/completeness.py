@@ -8,12 +8,14 @@ from pipeline.columns import UNREADABLE
 from pipeline.lake.commits import LakeView, Manifest
 from pipeline.lake.files import listed
 from pipeline.lake.parquet import DataFile
-from pipeline.lake.raw import arrived_files
+from pipeline.lake.raw import arrived_files, written_since
 from pipeline.lake.snapshots import IN_FORCE, LATE_FILES_MS, SNAPSHOT_LEAD_MS, day_of, last_before, unread_hours
 from pipeline.period import FIREHOSE_BUFFER_MS, HOUR_MS, Period, arrivals, hour_start
 
 SEALED_AFTER_MS = FIREHOSE_BUFFER_MS
 """This long after its end an hour has all its files, unless they are late."""
+FRESH_MS = 30 * 60_000
+"""For so long the next compaction may be awaited: by a file of the stream, and by an hour that is over."""
 EXAMPLE = ", such as "
 """What follows in a reason is a file of that hour."""
 
@@ -28,16 +30,20 @@ class IncompleteHour(NamedTuple):
         return f"{self.hour}: {self.reason}"
 
 
-def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: bool = False) -> list[IncompleteHour]:
+def incomplete_hours(
+    view: LakeView, period: Period, now: int, *, provisional: bool = False, up_to_now: bool = False
+) -> list[IncompleteHour]:
     """Those among the hours in which something of the period arrives: the one before to the one after, up to `now`.
 
     Of the hours before them, those with lines that are in neither a commit nor the last snapshot of what is in force:
     rules may be among them, without which what was rightly queued seems to be unexpected.
 
-    If `provisional`, an hour that is not over yet is judged by what has arrived. A job that judges by the same `view`
-    reads what was found complete.
+    If `provisional`, an hour that is not over yet is judged by what has arrived. If `up_to_now`, the hours after these
+    are judged as well: the last of them by what has arrived, but for files younger than `FRESH_MS`. A job that judges
+    by the same `view` reads what was found complete.
     """
-    arrival = arrivals(period, min(period.end + HOUR_MS, max(now, period.start + 1)))
+    until, judged_until = max(now, period.start + 1), period.end + HOUR_MS
+    arrival = arrivals(period, until if up_to_now else min(until, judged_until))
     found = {each.hour: each for each in view.manifests(arrival)}
     arrived, sizes = arrived_files(view.root, arrival), _sizes(view.root, found.values())
     bases = {kind: last_before(view.root, kind, period.start - SNAPSHOT_LEAD_MS) for kind in IN_FORCE}
@@ -45,10 +51,19 @@ def incomplete_hours(view: LakeView, period: Period, now: int, *, provisional: b
     known_until = min(base.end if base else 0 for base in bases.values())
     incomplete = unread_before(view, Period(known_until, arrival.start), carried)
     for hour in arrival.hours():
+        manifest, files = found.get(hour), set(arrived.get(hour, ()))
         under_way = provisional and not is_over(hour, now)
-        reasons = _reasons(found.get(hour), set(arrived.get(hour, ())), sizes, under_way=under_way)
+        if hour_start(hour) >= judged_until and not is_over(hour, now - FRESH_MS):
+            under_way, files = True, files - _fresh(view.root, hour, manifest, now)
+        reasons = _reasons(manifest, files, sizes, under_way=under_way)
         incomplete += [IncompleteHour(hour, reason) for reason in islice(reasons, 1)]
     return incomplete
+
+
+def _fresh(root: str, hour: str, manifest: Manifest | None, now: int) -> set[str]:
+    """The files of an hour that are young and not compacted."""
+    compacted = {each.path for each in manifest.raw} if manifest else set()
+    return written_since(root, hour, now - FRESH_MS) - compacted
 
 
 def unread_before(view: LakeView, before: Period, carried: Collection[str]) -> list[IncompleteHour]:

@@ -9,12 +9,10 @@ from pyspark.sql import functions as F
 
 from clarion.aws import IN_TIME
 from clarion.settings import Settings
-from pipeline.compaction.compact import new_files
-from pipeline.jobs.shared import name_incomplete, settings_of
+from pipeline.jobs.shared import name_incomplete, settings_of, with_period
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.plans import LEASE_MS
-from pipeline.lake.raw import arrival_hour, written_since
-from pipeline.period import Period, hour_path, hour_runs
+from pipeline.period import Period
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.repair import replay
 from pipeline.terminal import ExitCode, every_thousand, log
@@ -22,8 +20,6 @@ from pipeline.terms import terms_of
 
 CHOICES = ("receipt", "subscription_id", "network", "difference")
 """The columns of differences that the command line may name a value of, beside the client."""
-FRESH_MS = 30 * 60_000
-"""So old a file of the hour under way should have been compacted."""
 PATIENT = IN_TIME.merge(Config(retries={"total_max_attempts": 5}))
 """Gives up long before the lease of a run has ended."""
 
@@ -34,11 +30,11 @@ class ReplaySettings(Settings):
 
 def run(lake: EventLake, options: argparse.Namespace) -> int:
     settings = None if options.dry_run else settings_of(ReplaySettings)
-    incomplete, later = name_incomplete(lake, options), _not_compacted(lake, options)
-    if later:
-        log(f"not compacted yet, and may say what was sent since; compact first: {', '.join(hour_runs(later))}")
-    if (incomplete or later) and settings:
-        log("nothing is sent: what seems to be lost may only be missing here")
+    earlier = replay.unfinished(lake.root, options.now)
+    since = min([options.period.start, *replay.observed_from(lake, earlier)])
+    incomplete = name_incomplete(lake, with_period(options, Period(since, options.period.end)), up_to_now=True)
+    if incomplete and settings:
+        log("nothing is sent: what seems to be lost may only be missing here. Compact what has arrived, up to now")
         return ExitCode.FINDING
     found = reconcile(lake, options.period, options.now, terms_of(options)).differences
     lost = chosen(found, options)
@@ -48,7 +44,8 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
     log(f"{planned.messages:>12,} notifications to send again")
     log(f"{planned.expired:>12,} left: their envelopes have expired, or are gone")
     log(f"{planned.waiting:>12,} left: dispatch has them still, and tries them again")
-    log(f"{planned.known:>12,} left: an earlier run has sent them again")
+    log(f"{planned.known:>12,} left: they are in the plan of an earlier run")
+    log(f"{replay.count_unsent(lake, earlier, options.now):>12,} messages that earlier runs have still to send")
     if settings:
         report = every_thousand("sent")
         client, queue = boto3.client("sqs", config=PATIENT), settings.envelopes_queue_url
@@ -59,18 +56,6 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
             log(f"run {run_left} is left to who is sending it; {again} {LEASE_MS // 1000} seconds later")
         return ExitCode.FINDING if sent.left else ExitCode.DONE
     return ExitCode.DONE
-
-
-def _not_compacted(lake: EventLake, options: argparse.Namespace) -> list[str]:
-    """The hours since the period began that have files which no commit names, or have ended without a commit.
-
-    To the hour under way files come all the time: it is one of these only if such a file is older than `FRESH_MS`.
-    """
-    since, under_way = Period(options.period.start, options.now), hour_path(options.now)
-    commits = {each.hour for each in lake.view.manifests(since)}
-    fresh = written_since(lake.root, under_way, options.now - FRESH_MS)
-    pending = {arrival_hour(path) for path in new_files(lake, since) if path not in fresh}
-    return [hour for hour in since.hours() if hour in pending or (hour != under_way and hour not in commits)]
 
 
 def chosen(differences: DataFrame, options: argparse.Namespace) -> DataFrame:

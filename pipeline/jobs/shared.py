@@ -54,9 +54,12 @@ def _found(what: str, some: int | Sequence[object]) -> str:
     return f"{len(some):,} {what} ({'; '.join(map(str, some[:NAMED]))}{more})"
 
 
-def name_incomplete(lake: EventLake, options: argparse.Namespace) -> Sequence[IncompleteHour]:
-    """The hours that can't be judged; all are logged."""
-    hours = incomplete_hours(lake.view, options.period, options.now, provisional=options.provisional)
+def name_incomplete(
+    lake: EventLake, options: argparse.Namespace, *, up_to_now: bool = False
+) -> Sequence[IncompleteHour]:
+    """The hours that can't be judged, as `incomplete_hours` finds them; all are logged."""
+    provisional = options.provisional
+    hours = incomplete_hours(lake.view, options.period, options.now, provisional=provisional, up_to_now=up_to_now)
     for _, same in groupby(hours, lambda each: each.reason.partition(EXAMPLE)[0]):
         reasons = dict(same)
         for run in hour_runs(reasons):

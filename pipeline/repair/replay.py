@@ -5,8 +5,8 @@
                      plans have)                  that a message names
 
 What a plan names is never planned again, and one process at a time sends a run: so running twice, even at once, sends
-nothing twice. A run that was stopped is finished by the next one, from its last checkpoint on: at most one batch of ten
-goes out again, under the same receipts, which the live system knows.
+nothing twice. A run that was stopped is finished by the next one, from its last checkpoint on, without what has come to
+an end since: at most one batch of ten goes out again, under the same receipts, which the live system knows.
 """
 
 import time
@@ -149,12 +149,14 @@ def send(  # noqa: PLR0913 - each by name
     sent, left = 0, list[str]()
     for planned in unfinished(lake.root, now):
         run = run_of(planned)
+        # May take longer than the lease lasts.
+        rest = unsent(lake, planned, now)
         lease = RunLease(lake.root, run, pause_ms=round(1_000 * BATCH / per_second))
         if (place := lease.take()) is None:
             left.append(run)
             continue
         try:
-            for batch in batched(_messages(lake, planned, place), BATCH, strict=False):
+            for batch in batched(_messages(rest, place), BATCH, strict=False):
                 begun = time.monotonic()
                 _send_batch(client, queue_url, [message for _, message in batch])
                 sent += len(batch)
@@ -175,10 +177,40 @@ def unfinished(root: str, now: int) -> list[Manifest]:
     return [run for run in runs_since(root, now - CLAIM_LOOKBACK_MS) if not progress(root, run_of(run)).done]
 
 
-def _messages(lake: EventLake, run: Manifest, after: int) -> Iterator[tuple[int, str]]:
-    """`place, message`, in order, a partition at a time."""
-    rest = lake.read_commit(run, PLAN).where(F.col("place") > after)
-    for row in rest.select("place", "message").orderBy("place").toLocalIterator():
+def observed_from(lake: EventLake, runs: Iterable[Manifest]) -> list[int]:
+    """When the first envelope was observed of what is left of a run's plan, for each run of which something is."""
+    return [first for run in runs if (first := _first_observed(_rest(lake, run))) is not None]
+
+
+def count_unsent(lake: EventLake, runs: Iterable[Manifest], now: int) -> int:
+    return sum(unsent(lake, run, now).count() for run in runs)
+
+
+def unsent(lake: EventLake, run: Manifest, now: int) -> DataFrame:
+    """`PLAN`, of what has not been sent of a run, and of which no push has come to an end since it was planned."""
+    rest = _rest(lake, run)
+    if (first := _first_observed(rest)) is None:
+        return rest
+    pushed = lake.read(EventKind.PUSH, arrivals(Period(first, now), now)).join(
+        rest.select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftsemi"
+    )
+    ended = outcomes(pushed).where("ended").select(*NOTIFICATION_KEY).localCheckpoint()
+    return rest.join(ended, on=list(NOTIFICATION_KEY), how="leftanti")
+
+
+def _rest(lake: EventLake, run: Manifest) -> DataFrame:
+    return lake.read_commit(run, PLAN).where(F.col("place") > progress(lake.root, run_of(run)).sent)
+
+
+def _first_observed(rest: DataFrame) -> int | None:
+    observed_at = F.get_json_object("message", "$.observed_at").cast("long")
+    first: int | None = rest.agg(F.min(observed_at)).collect()[0][0]
+    return first
+
+
+def _messages(rest: DataFrame, after: int) -> Iterator[tuple[int, str]]:
+    """`place, message` of what lies behind the place `after`, in order, a partition at a time."""
+    for row in rest.where(F.col("place") > after).select("place", "message").orderBy("place").toLocalIterator():
         yield row["place"], row["message"]
 
 

@@ -1,5 +1,6 @@
 """What a lake has to have before anybody judges it; and which days are left to judge."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.columns import UNREADABLE
-from pipeline.compaction.completeness import incomplete_hours
+from pipeline.compaction.completeness import FRESH_MS, SEALED_AFTER_MS, incomplete_hours
 from pipeline.generator.plan import Plan
 from pipeline.lake.commits import LakeView, Manifest, data_folder, manifest_path, read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
@@ -54,8 +55,11 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def reasons(root: Path, period: Period = PERIOD, *, now: int = NOW, provisional: bool = False) -> dict[str, str]:
-    return dict(incomplete_hours(LakeView(str(root)), period, now, provisional=provisional))
+def reasons(
+    root: Path, period: Period = PERIOD, *, now: int = NOW, provisional: bool = False, up_to_now: bool = False
+) -> dict[str, str]:
+    found = incomplete_hours(LakeView(str(root)), period, now, provisional=provisional, up_to_now=up_to_now)
+    return dict(found)
 
 
 def manifest(root: Path, hour: str) -> Manifest:
@@ -130,6 +134,54 @@ def test_an_hour_that_can_not_be_judged_is_named_with_the_reason(lake: Path, fla
     found = reasons(lake)
     assert found.keys() == {SECOND}
     assert found[SECOND].startswith(FLAWS[flaw])
+
+
+EARLIER = Period(AT - HOUR_MS, AT)
+"""`SECOND` comes after all of its hours."""
+PATIENT_UNTIL = AT + 2 * HOUR_MS + SEALED_AFTER_MS + FRESH_MS
+"""Until then `SECOND` may await its compaction."""
+
+
+@pytest.fixture
+def earlier(lake: Path) -> Path:
+    """With all hours of `EARLIER`."""
+    complete(lake, hour_path(AT - 2 * HOUR_MS))
+    return lake
+
+
+@pytest.mark.parametrize("flaw", FLAWS, ids=lambda flaw: flaw.__name__)
+def test_a_flaw_of_an_hour_after_the_period_is_named_to_who_asks_up_to_now(
+    earlier: Path, flaw: Callable[[Path], None]
+) -> None:
+    flaw(earlier)
+    assert reasons(earlier, EARLIER, now=PATIENT_UNTIL) == {}
+    found = reasons(earlier, EARLIER, now=PATIENT_UNTIL, up_to_now=True)
+    assert found.keys() == {SECOND}
+    assert found[SECOND].startswith(FLAWS[flaw])
+
+
+@pytest.mark.parametrize("flaw", FLAWS, ids=lambda flaw: flaw.__name__)
+def test_the_last_hours_after_the_period_are_judged_by_what_has_arrived(
+    earlier: Path, flaw: Callable[[Path], None]
+) -> None:
+    """The files are as young as this test."""
+    flaw(earlier)
+    is_awaited = flaw in {remove_hour, arrive_late, unseal, count_more, lose_all}
+    assert bool(reasons(earlier, EARLIER, now=PATIENT_UNTIL - 1, up_to_now=True)) is not is_awaited
+
+
+def test_a_file_of_the_last_hours_that_nobody_has_compacted_for_half_an_hour_is_named(earlier: Path) -> None:
+    now = AT + 2 * HOUR_MS
+    late = earlier / arrive(earlier, SECOND, "late").path
+    for age_ms, named in ((FRESH_MS, set()), (FRESH_MS + 1, {SECOND})):
+        at = (now - age_ms) * 1_000_000
+        os.utime(late, ns=(at, at))
+        assert reasons(earlier, EARLIER, now=now, up_to_now=True).keys() == named
+
+
+def test_hours_of_the_period_itself_have_to_be_over(lake: Path) -> None:
+    unseal(lake)
+    assert reasons(lake, now=AT + 2 * HOUR_MS, up_to_now=True).keys() == {SECOND}
 
 
 def test_a_made_up_day_that_was_compacted_is_complete(day: EventLake, plan: Plan) -> None:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -22,6 +23,8 @@ from pipeline.compaction.counters import NotCounted
 from pipeline.jobs import compact as compact_job
 from pipeline.lake.commits import LakeView, manifest_path, read_manifest, update
 from pipeline.lake.event_lake import EventLake
+from pipeline.lake.plans import run_name
+from pipeline.lake.schemas import PLAN
 from pipeline.lake.snapshots import CLAIMS, day_of, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
 from pipeline.reconciliation.changed_days import changed_days
@@ -155,15 +158,64 @@ def test_a_replay_sends_nothing_while_hours_after_its_period_are_not_compacted(
     assert replayed(quiet, dry=dry) == (not dry)
     said = capsys.readouterr().err
     day = LOST[:10]
-    assert f"compact first: {day}/05 to 06, {day}/09" in said
+    for hours in (f"{day}/05 to 06", f"{day}/09"):
+        assert f"incomplete: {hours}: 1 files have arrived since it was compacted" in said
     assert ("nothing is sent" in said) is not dry
+
+
+@pytest.mark.parametrize(
+    ("reason", "values"),
+    [
+        ("0 lines have arrived, of 5000 records at least", {"counted": 5_000}),
+        ("it was not over when it was compacted", {"sealed_at": None}),
+    ],
+)
+def test_a_replay_sends_nothing_while_an_hour_after_its_period_may_hide_what_was_delivered(
+    quiet: EventLake,
+    reason: str,
+    values: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
+    update(quiet.root, later := hour_path(START + 5 * HOUR_MS), lambda known: replace(known, **values))
+    quiet.view.refresh()
+    assert replayed(quiet, dry=False) == 1
+    assert f"incomplete: {later}: {reason}" in capsys.readouterr().err
+
+
+def test_a_replay_sends_nothing_while_an_hour_after_its_period_has_lines_that_cannot_be_read(
+    quiet: EventLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
+    arrive(quiet.root, [5])
+    [path] = Path(quiet.root).glob("events/*/hour=05/*")
+    path.write_text(path.read_text().replace('"version":1', '"version":2'))
+    compact(quiet, Period(START + 5 * HOUR_MS, START + 6 * HOUR_MS), START + DAY_MS)
+    assert replayed(quiet, dry=False) == 1
+    assert f"incomplete: {LOST[:10]}/05: 1 lines can't be read" in capsys.readouterr().err
+
+
+def test_a_replay_asks_as_much_of_the_hours_since_what_a_stopped_run_has_left(
+    quiet: EventLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three hours before the replay's own first one, of which this lake has nothing."""
+    monkeypatch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
+    message = json.dumps({"observed_at": START - 4 * HOUR_MS})
+    quiet.write_named(run_name("000001"), quiet.spark.createDataFrame([(0, "r", "s", message)], PLAN), START)
+    assert replayed(quiet, dry=True) == 0
+    said = capsys.readouterr().err
+    first, last = (hour_path(START - hours * HOUR_MS) for hours in (5, 2))
+    assert f"incomplete: {first} to {last[-2:]}: nothing has arrived" in said
+    assert "  1 messages that earlier runs have still to send" in said
+    assert replayed(quiet, dry=False) == 1
 
 
 def test_a_replay_names_hours_of_which_nothing_has_come_or_nobody_has_compacted_it(
     lake: EventLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert replayed(lake, dry=True) == 0
-    assert f"compact first: {LOST[:10]}/02 to 23" in capsys.readouterr().err
+    assert f"incomplete: {LOST[:10]}/02 to 22: nothing has arrived" in capsys.readouterr().err
 
 
 def test_a_replay_goes_on_while_only_the_hour_under_way_has_new_files_that_have_just_come(
@@ -173,11 +225,11 @@ def test_a_replay_goes_on_while_only_the_hour_under_way_has_new_files_that_have_
     now = ["--now", instant_text(START + 6 * HOUR_MS - 1_000)]
     asked = arguments.parse(["replay", "--lake", quiet.root, "--dry-run", *ASKED, *now])
     assert JOBS["replay"](quiet, asked) == 0
-    assert "compact first" not in capsys.readouterr().err
+    assert "incomplete" not in capsys.readouterr().err
     [path] = Path(quiet.root).glob("events/*/hour=05/*")
     os.utime(path, times=((START + 5 * HOUR_MS) / 1000, (START + 5 * HOUR_MS) / 1000))
     assert JOBS["replay"](quiet, asked) == 0
-    assert f"compact first: {LOST[:10]}/05" in capsys.readouterr().err
+    assert f"incomplete: {LOST[:10]}/05: 1 files have arrived" in capsys.readouterr().err
 
 
 def test_a_count_of_an_hour_never_goes_down(lake: EventLake) -> None:

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from clarion.decisions import PushDecision
 from clarion.messages import RemainderMessage, read_match_message
 from clarion.networks import STATEMENTS, XMTP
 from pipeline import arguments
@@ -187,6 +188,28 @@ def test_a_replay_keeps_to_its_rate_and_a_second_run_sends_nothing(lake: EventLa
     assert queues.sent == [("envelopes", f"message {place}") for place in range(30)]
     assert all(at - begun >= 0.1 * number for number, at in enumerate(queues.called_at))
     assert send(lake, queues) == 0
+
+
+def test_what_has_come_to_an_end_since_a_run_was_stopped_is_not_sent(lake: EventLake) -> None:
+    """The line of one push came late, of an hour before it was planned; dispatch is trying another one again."""
+    small, ways = SmallLake(lake.root), [Way(START + number, number) for number in range(1, 5)]
+    small.commit(*(way.observed() for way in ways))
+    lost = [{"difference": "missing", "receipt": str(way.receipt), "subscription_id": str(PHONE)} for way in ways]
+    period, later = Period(START, START + HOUR_MS), START + 6 * HOUR_MS
+    replay.plan(lake, lake.spark.createDataFrame(lost, DIFFERENCE), period, later, dry_run=False)
+    with pytest.raises(replay.ReplayStopped):
+        send(lake, Queues(refuse_from=0))
+    delivered, stale, retried, untried = ways
+    small.commit(delivered.push(), at=START + 3 * HOUR_MS)
+    small.commit(stale.push(PushDecision.STALE), retried.push(PushDecision.RETRY), at=later + HOUR_MS)
+    lake.view.refresh()
+    earlier = replay.unfinished(lake.root, NOW)
+    assert replay.observed_from(lake, earlier) == [delivered.began]
+    assert replay.count_unsent(lake, earlier, NOW) == 2
+    queues = Queues()
+    assert send(lake, queues) == 2
+    assert {read_match_message(body).receipt for _, body in queues.sent} == {retried.receipt, untried.receipt}
+    assert replay.unfinished(lake.root, NOW) == []
 
 
 def test_a_replay_that_begins_beside_another_leaves_its_run_to_it(lake: EventLake) -> None:
