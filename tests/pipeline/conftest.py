@@ -30,8 +30,11 @@ QUICK = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # It plans, and describes the plan, anew after every stage: see `adaptive`.
     ADAPTIVE: "false",
+    # Each execution begins with a description of its plan.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.debug.maxToStringFields": "1",
     # A plan leaves much garbage and keeps little: with more space for it, it is collected a quarter as often.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn512m",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Xmn512m",
     # What Spark keeps of past queries for its pages fills the heap with their plans, until it does nothing but collect.
     "spark.sql.ui.retainedExecutions": "1",
     "spark.ui.retainedJobs": "10",
