@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from pipeline.spark.class_archive import archive_options
+from pipeline.spark.java_classes import look_up_once
 
 LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
 SMALL = "spark.clarion.small"
@@ -84,7 +85,9 @@ def session(
         settings = LOCAL | options | brief | {"spark.sql.shuffle.partitions": str(partitions)} | settings
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    look_up_once(spark)
+    return spark
 
 
 @contextmanager

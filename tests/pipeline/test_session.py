@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -51,6 +52,11 @@ def test_the_settings_are_put_back_after_an_error(spark: SparkSession) -> None:
     with pytest.raises(ValueError, match="broken"), small_lake_settings(spark, 0):
         raise ValueError("broken")
     assert known(spark) == before
+
+
+def test_the_class_and_the_method_that_make_a_column_are_looked_up_once(spark: SparkSession) -> None:
+    java: Any = spark.sparkContext._jvm
+    assert java.functions.col is java.functions.col
 
 
 def test_the_size_of_a_reconciliation_is_that_of_all_kinds_it_reads(day: EventLake, plan: Plan) -> None:
