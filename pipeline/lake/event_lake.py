@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline.columns import UNREADABLE, EventKind, file_name
@@ -159,8 +160,8 @@ class EventLake:
 
     def read_files(self, folder: str, schema: StructType, files: Sequence[DataFile]) -> DataFrame:
         if not files:
-            # With the limit the optimizer knows that it is empty, and leaves out what would be joined with it.
-            return self.spark.createDataFrame([], schema).limit(0)
+            # Of a table of Arrow's the optimizer knows that it is empty, and leaves out what would be joined with it.
+            return self.spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
         as_written = StructType([StructField(file_name(each.name), each.dataType) for each in schema])
         reader = self.spark.read.schema(as_written).options(**AS_NAMED, basePath=self.path(folder))
         rows = reader.parquet(*(self.path(each.path) for each in files))
