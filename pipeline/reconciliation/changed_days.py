@@ -88,6 +88,8 @@ def _unseen(arrived: Sequence[Manifest], verdicts: Verdicts, at: int, now: int) 
 def _changed(
     lake: EventLake, verdicts: Verdicts, unseen: Sequence[Manifest], yesterday: Period, now: int
 ) -> list[Period]:
+    if not unseen:
+        return []
     days = list(verdicts)
     lines = partial(_lines_of, lake, unseen)
     reach = SKEW + limit_history(lake.view, days[0].start, now).reach

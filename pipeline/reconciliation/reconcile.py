@@ -26,12 +26,13 @@ from pipeline.in_force.rules import in_force, without_seams
 from pipeline.in_force.states import known_files, limit_history, states_since
 from pipeline.lake.commits import LAKE_ERRORS, LakeView
 from pipeline.lake.dedup import decided_once
-from pipeline.lake.event_lake import EventLake
+from pipeline.lake.event_lake import DIFFERENCES, EventLake
 from pipeline.lake.schemas import DIFFERENCE
-from pipeline.lake.snapshots import CLAIM_LOOKBACK_MS, IN_FORCE
+from pipeline.lake.snapshots import CLAIM_LOOKBACK_MS, CLAIMS, IN_FORCE
 from pipeline.period import HOUR_MS, Period, arrivals
 from pipeline.reconciliation.caps import with_caps
 from pipeline.reconciliation.claims import (
+    CLAIM,
     CLAIM_KEY,
     add_claims,
     claims_of,
@@ -50,6 +51,8 @@ from pipeline.spark.session import is_small
 from pipeline.terms import Terms
 
 _OTHERS = (EventKind.OBSERVED, EventKind.ENVELOPE, EventKind.PUSH)
+_JUDGED = (EventKind.OBSERVED, EventKind.ENVELOPE, EventKind.NOTIFICATION)
+"""A period has findings only if the lake has lines of one of these kinds for it."""
 MIN_ROW_BYTES = 160
 """Of Parquet, a line of a usual day."""
 
@@ -77,6 +80,8 @@ def reconcile(
     dropped as a duplicate of theirs seems to be `wrongly_dropped`, and what was lost beside them `missing`.
     """
     limits = limit_history(lake.view, period.start, now, terms.grace_of_limits)
+    if not any(lake.view.files(kind, arrivals(period, now)) for kind in _JUDGED):
+        return _no_findings(lake)
     records = recorded(
         lake, period, now, claim_lookback, decision_lookback(lake.root, period, limits.reach, terms.lookback)
     )
@@ -106,6 +111,12 @@ def reconcile(
     nowhere = records.facts.where(F.col("flaw") == GONE).select("receipt", "network").distinct()
     unread = nowhere.join(gone.select("receipt"), on="receipt", how="leftanti")
     return Findings(differences, secret.select(*NOTIFICATION_KEY, "network"), all_claims(records), unread)
+
+
+def _no_findings(lake: EventLake) -> Findings:
+    nothing = lake.read_files(DIFFERENCES, DIFFERENCE, ())
+    unjudged = nothing.select(*NOTIFICATION_KEY, "network")
+    return Findings(nothing, unjudged, lake.read_days(CLAIMS, CLAIM, ()), unjudged.select("receipt", "network"))
 
 
 def with_clients_near_limit(

@@ -90,11 +90,17 @@ def report_tables(lake: EventLake, period: Period, now: int) -> dict[str, pa.Tab
     Only if `reconcile` has been run for this period there are `differences`, `examples` and those of `terms`.
     """
     since = arrivals(period, now)
-    envelopes = last_decisions(lake.read(EventKind.ENVELOPE, since)).where(period.has(F.col("at"))).persist()
     decided = lake.read(EventKind.NOTIFICATION, since)
-    notified = decided_once(decided).where(period.has(F.col("at"))).persist()
     tried = lake.read(EventKind.PUSH, since).dropDuplicates([*NOTIFICATION_KEY, "attempt", "decision"])
-    pushes = tried.where(period.has(F.col("at"))).persist()
+
+    def in_period(kind: EventKind, rows: DataFrame) -> DataFrame:
+        """Persisted, unless there are none: of what is persisted Spark would not know that."""
+        found = rows.where(period.has(F.col("at")))
+        return found.persist() if lake.view.files(kind, since) else found
+
+    envelopes = in_period(EventKind.ENVELOPE, last_decisions(lake.read(EventKind.ENVELOPE, since)))
+    notified = in_period(EventKind.NOTIFICATION, decided_once(decided))
+    pushes = in_period(EventKind.PUSH, tried)
     judged = read_manifest(lake.root, differences_name(period))
     found = lake.read_commit(judged, DIFFERENCE) if judged else None
     rules = in_force(

@@ -64,6 +64,18 @@ def test_every_difference_comes_with_its_evidence(differences: DataFrame) -> Non
     assert differences.where(F.greatest(*(F.col(name).isNull() for name in needed))).count() == 0
 
 
+def test_a_period_of_which_nothing_was_observed_or_decided_is_judged_without_a_job(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    SmallLake(tmp_path).commit(subscribed(), ruled(Way().key))
+    spark.sparkContext.setJobGroup("quiet", "")
+    found = reconcile(EventLake(spark, str(tmp_path)), Period(START, START + HOUR_MS), START + DAY_MS, Terms())
+    rows = [found.differences.collect(), found.unjudged.collect(), found.claims.collect(), found.unread.collect()]
+    jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("quiet")
+    spark.sparkContext.setJobGroup("", "")
+    assert (rows, list(jobs)) == ([[]] * 4, [])
+
+
 def test_what_nobody_should_have_got_is_not_missing_as_well(spark: SparkSession, tmp_path: Path) -> None:
     """It was queued without a rule, and never tried: a replay would push it."""
     made, way = SmallLake(tmp_path), Way()
