@@ -78,6 +78,11 @@ def known_files(view: LakeView, kind: EventKind, since: int, now: int) -> list[D
     return [*(snapshot.files if snapshot else ()), *_changed(view, kind, base, now)]
 
 
+def size_in_force(view: LakeView, now: int) -> int:
+    """About how many bytes of Parquet `write_snapshots` reads."""
+    return sum(file.bytes for kind in IN_FORCE for file in known_files(view, kind, now, now))
+
+
 def write_snapshots(lake: EventLake, now: int) -> dict[EventKind, int]:
     """Write those of the last day that has ended, unless they are there, and remove old ones; the rows by kind."""
     day = day_of(now // DAY_MS * DAY_MS - 1)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 
-from pipeline.in_force.states import write_snapshots
+from pipeline.in_force.states import size_in_force, write_snapshots
 from pipeline.jobs import compact, reconcile, report
 from pipeline.jobs.shared import name_incomplete, strict, with_period
 from pipeline.lake.event_lake import EventLake
@@ -22,6 +22,7 @@ from pipeline.reconciliation.due_days import (
     unreported_days,
 )
 from pipeline.spark.ending import reason
+from pipeline.spark.session import small_lake_settings
 from pipeline.terminal import log
 
 
@@ -34,8 +35,7 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
     status = compact.compact_arrived(lake, with_period(options, period))
     errors = list[Exception]()
     with _others_go_on(errors, "the day's snapshot"):
-        for kind, count in write_snapshots(lake, options.now).items():
-            log(f"{count:>12,} {kind} in the day's snapshot")
+        _write_snapshots(lake, options.now)
     for day in days.overdue:
         log(f"never judged: {day}")
     judged = set(days.due)
@@ -49,6 +49,12 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
     if not options.has_explicit_period:
         note_reported(lake.root, options.now)
     return max(status, strict(options, {"days were never judged": len(days.overdue)}))
+
+
+def _write_snapshots(lake: EventLake, now: int) -> None:
+    with small_lake_settings(lake.spark, size_in_force(lake.view, now)):
+        for kind, count in write_snapshots(lake, now).items():
+            log(f"{count:>12,} {kind} in the day's snapshot")
 
 
 def _compacted_from(lake: EventLake, options: argparse.Namespace, first_due: int) -> int:

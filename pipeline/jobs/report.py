@@ -9,17 +9,24 @@ from pipeline.jobs.shared import strict
 from pipeline.lake.commits import read_manifest
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.files import write_text
+from pipeline.reconciliation.reconcile import size_of
 from pipeline.report import inputs
 from pipeline.report.about import About
 from pipeline.report.page import page
 from pipeline.report.report_files import earlier, page_path, report_name, write_page, write_tables
 from pipeline.report.summary import Tables
 from pipeline.report.tables import report_tables
+from pipeline.spark.session import small_lake_settings
 from pipeline.terminal import log
-from pipeline.terms import judged_by
+from pipeline.terms import judged_by, terms_of
 
 
 def run(lake: EventLake, options: argparse.Namespace) -> int:
+    with small_lake_settings(lake.spark, size_of(lake.view, options.period, options.now, terms_of(options))):
+        return _run(lake, options)
+
+
+def _run(lake: EventLake, options: argparse.Namespace) -> int:
     # What is judged anew from here on needs a page of its own.
     judged = read_manifest(lake.root, differences_name(options.period))
     tables = report_tables(lake, options.period, options.now)
