@@ -26,6 +26,8 @@ WRITTEN_DAILY = (*EventKind, "unreadable", "differences", "reports", "snapshots"
 """The lake's folders by job; `pipeline.lake.event_lake` names them."""
 WRITTEN_BY_WATCH = (*EventKind, "unreadable", "losses", "checkpoints", "manifests", "symlinks")
 WRITTEN_BY_REPLAY = ("replays", "replayed")
+ONLY_WRITTEN = frozenset({*WRITTEN_BY_REPLAY, "losses", "symlinks"})
+"""The folders in which no job removes anything."""
 PLANNED = "manifests/replays/"
 """The manifests of its runs."""
 
@@ -108,13 +110,15 @@ class JobRole(iam.Role):
         )
         for folder in written:
             objects = bucket.arn_for_objects(f"{folder}/*")
-            allow(self, "s3: AbortMultipartUpload DeleteObject PutObject", objects)
+            allow(
+                self, f"s3: AbortMultipartUpload PutObject{'' if folder in ONLY_WRITTEN else ' DeleteObject'}", objects
+            )
             accept(
                 self,
                 objects_of(bucket, f"{folder}/"),
                 "Files are named as they are written: by Spark, or by the run or period that they are of",
             )
-        allow_key(self, self._foundation.data.key, "s3")
+        allow_key(self, self._foundation.data.key, "s3", "Decrypt GenerateDataKey" if written else "Decrypt")
 
     def allow_large_envelopes(self) -> None:
         """Without the listing, S3 would call an envelope that is gone forbidden."""
@@ -173,9 +177,9 @@ class RetireRole(JobRole):
 def parameters(code: Code, settings: Mapping[str, str], *, region: str, workers: int) -> str:
     """What spark-submit is given for a job, of at most so many workers, the driver among them.
 
-    All executors are there from the beginning: a day's files are work for each, and EMR's own three may be too many.
+    All executors are there from the beginning to the end: a day's files are work for each, EMR's own three may be too many,
+    and what is computed once stays on their disks.
     """
-    executors = str(workers - 1)
     driver = {
         "PYSPARK_DRIVER_PYTHON": PYTHON,
         "PYSPARK_PYTHON": PYTHON,
@@ -185,9 +189,8 @@ def parameters(code: Code, settings: Mapping[str, str], *, region: str, workers:
     }
     named = {
         **WORKER,
-        "spark.executor.instances": executors,
-        "spark.dynamicAllocation.initialExecutors": executors,
-        "spark.dynamicAllocation.maxExecutors": executors,
+        "spark.dynamicAllocation.enabled": "false",
+        "spark.executor.instances": str(workers - 1),
         "spark.archives": code.archives,
         # CloudWatch takes money by the gigabyte, and Spark logs each task.
         "spark.log.level": "WARN",

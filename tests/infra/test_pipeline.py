@@ -23,6 +23,7 @@ from infra.environments import EMULATOR, ENVIRONMENTS, PROD
 from infra.jobs import (
     DISK_GIGABYTES,
     GIGABYTES,
+    ONLY_WRITTEN,
     PLANNED,
     VCPUS,
     WORKER,
@@ -66,8 +67,13 @@ def running(*services: str) -> Permissions:
 
 
 def writing(*folders: str) -> Permissions:
+    """Into these folders of the lake; from those that are not `ONLY_WRITTEN` a job removes as well."""
     objects = {f"DataLake/{folder}/*" for folder in folders}
-    return dict.fromkeys(("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"), objects)
+    removed = {f"DataLake/{folder}/*" for folder in folders if folder not in ONLY_WRITTEN}
+    return {
+        **dict.fromkeys(("s3:AbortMultipartUpload", "s3:PutObject"), objects),
+        **({"s3:DeleteObject": removed} if removed else {}),
+    }
 
 
 LARGE: Permissions = {"s3:ListBucket": {"DataLake", "DataOversize"}}
@@ -82,6 +88,7 @@ PERMITTED: Mapping[str, Permissions] = {
     },
     "RetireRole": {
         **running("s3", "dynamodb"),
+        "kms:GenerateDataKey": {"key by way of dynamodb"},
         "dynamodb:BatchGetItem": {f"{PREFIX}subscriptions"},
         "dynamodb:DeleteItem": {f"{PREFIX}{name}" for name in ("subscriptions", "tokens", "wake_ups")},
         "dynamodb:Query": {f"{PREFIX}rules"},
@@ -148,11 +155,13 @@ def test_a_driver_or_executor_fills_a_worker(resources: Mapping[str, Resource]) 
         assert WORKER[f"spark.emr-serverless.{one}.disk"] == f"{DISK_GIGABYTES}g"
 
 
-def test_all_executors_are_there_from_the_beginning_and_fit_beside_the_driver(outputs: Mapping[str, str]) -> None:
+def test_all_executors_are_there_from_the_beginning_to_the_end_and_fit_beside_the_driver(
+    outputs: Mapping[str, str],
+) -> None:
     asked = dict(re.findall(r"--conf (\S+?)=(\S+)", outputs["DailyParameters"]))
-    numbers = ("executor.instances", "dynamicAllocation.initialExecutors", "dynamicAllocation.maxExecutors")
     assert PROD.pipeline
-    assert {asked[f"spark.{name}"] for name in numbers} == {str(PROD.pipeline.workers - 1)}
+    assert asked["spark.executor.instances"] == str(PROD.pipeline.workers - 1)
+    assert asked["spark.dynamicAllocation.enabled"] == "false"
 
 
 def test_both_lie_in_the_network_of_ingest_and_nobody_can_call_them(resources: Mapping[str, Resource]) -> None:
