@@ -11,7 +11,7 @@ class Difference(StrEnum):
     UNEXPECTED = "unexpected"
     """It was pushed, but should not have been."""
     LATE = "late"
-    """It was delivered, or given up, too long after it had been observed."""
+    """It was delivered, or dropped as stale, too long after it had been observed."""
 
 
 REPAIRABLE = (Difference.MISSING, Difference.WRONGLY_DROPPED)

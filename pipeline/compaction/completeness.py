@@ -15,7 +15,7 @@ from pipeline.period import FIREHOSE_BUFFER_MS, HOUR_MS, Period, arrivals, hour_
 SEALED_AFTER_MS = FIREHOSE_BUFFER_MS
 """This long after its end an hour has all its files, unless they are late."""
 FRESH_MS = 30 * 60_000
-"""For so long the next compaction may be awaited: by a file of the stream, and by an hour that is over."""
+"""How long a file, or an hour that has all its files, may be without its compaction where `up_to_now` is asked for."""
 EXAMPLE = ", such as "
 """What follows in a reason is a file of that hour."""
 
@@ -38,12 +38,13 @@ def incomplete_hours(
     Of the hours before them, those with lines that are in neither a commit nor the last snapshot of what is in force:
     rules may be among them, without which what was rightly queued seems to be unexpected.
 
-    If `provisional`, an hour that is not over yet is judged by what has arrived. If `up_to_now`, the hours after these
-    are judged as well: the last of them by what has arrived, but for files younger than `FRESH_MS`. A job that judges
-    by the same `view` reads what was found complete.
+    If `provisional`, an hour that is not over yet is judged by what has arrived. If `up_to_now`, so are the
+    later hours. Of these, one that has had all its files for less than `FRESH_MS`, or is under way, is judged by what
+    has arrived, without uncompacted files younger than that. A job that judges by the same `view` reads what was found
+    complete.
     """
-    until, judged_until = max(now, period.start + 1), period.end + HOUR_MS
-    arrival = arrivals(period, until if up_to_now else min(until, judged_until))
+    until, own_end = max(now, period.start + 1), period.end + HOUR_MS
+    arrival = arrivals(period, until if up_to_now else min(until, own_end))
     found = {each.hour: each for each in view.manifests(arrival)}
     arrived, sizes = arrived_files(view.root, arrival), _sizes(view.root, found.values())
     bases = {kind: last_before(view.root, kind, period.start - SNAPSHOT_LEAD_MS) for kind in IN_FORCE}
@@ -53,7 +54,7 @@ def incomplete_hours(
     for hour in arrival.hours():
         manifest, files = found.get(hour), set(arrived.get(hour, ()))
         under_way = provisional and not is_over(hour, now)
-        if hour_start(hour) >= judged_until and not is_over(hour, now - FRESH_MS):
+        if hour_start(hour) >= own_end and not is_over(hour, now - FRESH_MS):
             under_way, files = True, files - _fresh(view.root, hour, manifest, now)
         reasons = _reasons(manifest, files, sizes, under_way=under_way)
         incomplete += [IncompleteHour(hour, reason) for reason in islice(reasons, 1)]

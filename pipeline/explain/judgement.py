@@ -189,7 +189,7 @@ def _delivery(pushes: Sequence[PushTried], terms: Terms) -> tuple[str, str]:
         return Difference.MISSING, "It was queued, but never tried."
     last = max(pushes, key=lambda push: (is_final(push), push.at))
     if last.decision is PushDecision.STALE:
-        return Difference.LATE, f"It was given up as stale at {clock(last.at)}."
+        return Difference.LATE, f"It was dropped as stale at {clock(last.at)}."
     if not is_final(last):
         return Difference.MISSING, f"{_without_end(last)} {last.reason or last.decision}."
     latency = min((push.latency_ms for push in pushes if push.decision in REACHED), default=0)

@@ -31,7 +31,7 @@ class ReplaySettings(Settings):
 def run(lake: EventLake, options: argparse.Namespace) -> int:
     settings = None if options.dry_run else settings_of(ReplaySettings)
     earlier = replay.unfinished(lake.root, options.now)
-    since = min([options.period.start, *replay.observed_from(lake, earlier)])
+    since = min([options.period.start, *replay.first_observations(lake, earlier)])
     incomplete = name_incomplete(lake, with_period(options, Period(since, options.period.end)), up_to_now=True)
     if incomplete and settings:
         log("nothing is sent: what seems to be lost may only be missing here. Compact what has arrived, up to now")
@@ -41,21 +41,27 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
     planned = replay.plan(
         lake, lost, options.period, options.now, dry_run=options.dry_run, queues_lost=options.queues_lost
     )
+    _log_plan(planned, replay.count_unsent(lake, earlier, options.now))
+    return _send(lake, settings, options) if settings else ExitCode.DONE
+
+
+def _log_plan(planned: replay.Planned, earlier: int) -> None:
     log(f"{planned.messages:>12,} notifications to send again")
     log(f"{planned.expired:>12,} left: their envelopes have expired, or are gone")
     log(f"{planned.waiting:>12,} left: dispatch has them still, and tries them again")
     log(f"{planned.known:>12,} left: they are in the plan of an earlier run")
-    log(f"{replay.count_unsent(lake, earlier, options.now):>12,} messages that earlier runs have still to send")
-    if settings:
-        report = every_thousand("sent")
-        client, queue = boto3.client("sqs", config=PATIENT), settings.envelopes_queue_url
-        sent = replay.send(lake, client, queue, now=options.now, per_second=options.per_second, on_progress=report)
-        log(f"{sent.messages:>12,} messages sent")
-        for run_left in sent.left:
-            again = "if it was killed, another one can finish it"
-            log(f"run {run_left} is left to who is sending it; {again} {LEASE_MS // 1000} seconds later")
-        return ExitCode.FINDING if sent.left else ExitCode.DONE
-    return ExitCode.DONE
+    log(f"{earlier:>12,} messages that earlier runs have still to send")
+
+
+def _send(lake: EventLake, settings: ReplaySettings, options: argparse.Namespace) -> int:
+    report = every_thousand("sent")
+    client, queue = boto3.client("sqs", config=PATIENT), settings.envelopes_queue_url
+    sent = replay.send(lake, client, queue, now=options.now, per_second=options.per_second, on_progress=report)
+    log(f"{sent.messages:>12,} messages sent")
+    for run_left in sent.left:
+        again = "if it was killed, another one can finish it"
+        log(f"run {run_left} is left to who is sending it; {again} {LEASE_MS // 1000} seconds later")
+    return ExitCode.FINDING if sent.left else ExitCode.DONE
 
 
 def chosen(differences: DataFrame, options: argparse.Namespace) -> DataFrame:

@@ -46,11 +46,11 @@ class CommitConflict(Exception):  # noqa: N818 - it says what has happened
     """Another commit came first: what this one was made of may not be all any more."""
 
 
-class DamagedManifest(Exception):  # noqa: N818 - it says what it is
-    """It can't be read, or is another hour's. Its data files are unknown, so a job that needs them ends."""
+class DamagedRecord(Exception):  # noqa: N818 - it says what it is
+    """A manifest, or the progress of a run, can't be read, or is another hour's. A job that needs it ends."""
 
 
-LAKE_ERRORS = (OSError, pa.ArrowInvalid, DamagedManifest, json.JSONDecodeError, BotoCoreError, ClientError)
+LAKE_ERRORS = (OSError, pa.ArrowInvalid, DamagedRecord, json.JSONDecodeError, BotoCoreError, ClientError)
 """What is raised at a file that is forbidden, gone or damaged; what S3 refuses is PyArrow's `OSError` or boto3's own."""
 
 
@@ -151,19 +151,26 @@ def data_folder(kind: str, hour: str, commit: str) -> str:
 
 
 def read_manifest(root: str, hour: str) -> Manifest | None:
-    """None if the hour has never been committed. Raises `DamagedManifest`."""
+    """None if the hour has never been committed. Raises `DamagedRecord`."""
     return _parsed(hour, read_text(joined(root, manifest_path(hour))))
+
+
+def whole(text: str) -> str:
+    """A text that was written as JSON. Raises `ValueError` if a byte of it was damaged: see `pipeline.lake.files`."""
+    if "\ufffd" in text:
+        raise ValueError("it is not UTF-8")
+    return text
 
 
 def _parsed(hour: str, text: str | None) -> Manifest | None:
     if text is None:
         return None
     try:
-        found = Manifest.from_json(text)
+        found = Manifest.from_json(whole(text))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DamagedManifest(f"{manifest_path(hour)} can't be read: {error}") from error
+        raise DamagedRecord(f"{manifest_path(hour)} can't be read: {error}") from error
     if found.hour != hour:
-        raise DamagedManifest(f"{manifest_path(hour)} can't be read: it is that of {found.hour}")
+        raise DamagedRecord(f"{manifest_path(hour)} can't be read: it is that of {found.hour}")
     return found
 
 

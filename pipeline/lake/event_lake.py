@@ -185,7 +185,7 @@ def hour_column() -> Column:
 def paths_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """`path` of each file, which Spark packs into tasks by their sizes and does not open."""
     if not paths:
-        return spark.createDataFrame([], "path string")
+        return spark.createDataFrame(pa.schema([("path", pa.string())]).empty_table())
     return spark.read.format("binaryFile").options(**AS_NAMED).load(list(paths)).select("path")
 
 

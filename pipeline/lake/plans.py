@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
 from clarion.clock import now_ms
-from pipeline.lake.commits import MANIFESTS, DamagedManifest, Manifest, name_of, read_manifests
+from pipeline.lake.commits import MANIFESTS, DamagedRecord, Manifest, name_of, read_manifests, whole
 from pipeline.lake.files import is_shown, joined, listed, read_text, swap_text
 
 REPLAYS, PROGRESS = "replays", "replayed"
@@ -31,15 +31,15 @@ class RunProgress:
     def of(cls, text: str | None, path: str) -> "RunProgress":
         """Of the JSON at `path`; None is that of a run that was not begun. What a later release has added is passed over.
 
-        Raises `DamagedManifest`.
+        Raises `DamagedRecord`.
         """
         if text is None:
             return cls()
         try:
-            known = json.loads(text)
+            known = json.loads(whole(text))
             return cls(int(known["sent"]), bool(known["done"]), str(known["holder"]), int(known["until"]))
         except (ValueError, LookupError, TypeError) as error:
-            raise DamagedManifest(f"{path} can't be read: {error}") from error
+            raise DamagedRecord(f"{path} can't be read: {error}") from error
 
 
 class RunLease:

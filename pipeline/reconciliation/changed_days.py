@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -30,67 +31,69 @@ from pipeline.lake.commits import CommitConflict, Manifest, commit, new_commit, 
 from pipeline.lake.dedup import judged_at
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import SCHEMAS
+from pipeline.lake.small_tables import read_tables
 from pipeline.lake.snapshots import CLAIMS, day_of
 from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, arrivals
 from pipeline.reconciliation.claims import CLAIM, CLAIMING
-from pipeline.report.report_files import is_written, read_tables, report_name
+from pipeline.report.report_files import is_written, report_name
 from pipeline.spark.frames import broadcast_if_few
-from pipeline.terms import Terms
+from pipeline.terms import TERMS, judged_by
 
 _DAY = "day_start"
+HOURS_TABLE = "hours"
+"""Of a report: see `pipeline.report.inputs.HOURS`."""
 
-type Verdicts = Mapping[Period, Manifest]
-"""Of days that were judged, their differences."""
+type JudgedDays = Mapping[Period, Manifest]
+"""The manifest of its differences, by day."""
 type Lines = Callable[[EventKind], DataFrame]
-"""Of a kind, those of the hours that have changed since."""
+"""Reads the lines of a kind in the hours that changed since."""
 
 
 def changed_days(lake: EventLake, yesterday: Period, now: int, due: Collection[Period] = ()) -> list[Period]:
-    """Those before `yesterday` that have to be judged again; of the others it is noted that nothing has come till `now`.
+    """The days before yesterday that have to be judged again; a day without a page of its differences is one of them.
 
-    Of those that are `due` nothing is noted: they stay so until they are judged. A run that judged a day may have died
-    before it had written the page.
+    For the others, except those that are `due`, it is recorded that they take account of all that came until `now`.
     """
-    judged: dict[int, dict[Period, Manifest]] = defaultdict(dict)
+    by_time: dict[int, dict[Period, Manifest]] = defaultdict(dict)
     unwritten = []
     for day in (day_of(start) for start in range(yesterday.start - LATEST_MS, yesterday.start, DAY_MS)):
-        verdict = read_manifest(lake.root, differences_name(day))
-        if verdict and not is_written(lake.root, day, verdict):
+        differences = read_manifest(lake.root, differences_name(day))
+        if differences and not is_written(lake.root, day, differences):
             unwritten.append(day)
-        elif verdict and verdict.sealed_at is not None:
-            judged[verdict.sealed_at][day] = verdict
+        elif differences and differences.sealed_at is not None:
+            by_time[differences.sealed_at][day] = differences
     arrived = lake.view.manifests(Period(yesterday.start - LATEST_MS - HOUR_MS, now))
     changed = []
-    for at, verdicts in judged.items():
-        found = _changed(lake, verdicts, _unseen(arrived, verdicts, at, now), yesterday, now)
-        others = {day: verdict for day, verdict in verdicts.items() if day not in {*found, *due}}
-        _note_seen(lake.root, others, arrived, now)
+    for at, judged in by_time.items():
+        found = _changed(lake, judged, _unseen(arrived, judged, at, now), yesterday, now)
+        others = {day: differences for day, differences in judged.items() if day not in {*found, *due}}
+        note_seen(lake.root, others, arrived, now)
         changed += found
     return [*unwritten, *changed]
 
 
-def _unseen(arrived: Sequence[Manifest], verdicts: Verdicts, at: int, now: int) -> list[Manifest]:
+def _unseen(arrived: Sequence[Manifest], judged: JudgedDays, at: int, now: int) -> list[Manifest]:
     """The hours that have changed since days were judged, all `at` the same moment.
 
-    Rules of before these days may come late under an hour of before them, which none of these has to have seen: such an
-    hour has changed if it may have been committed later.
+    Rules of before these days may come late under an hour that is in none of their `seen`. It counts as unseen if it may
+    have been committed after `at`.
     """
 
     def is_unseen(hour: Manifest) -> bool:
         if hour.sealed_at is None:
             return True
-        seen = [found.seen.get(hour.hour) for day, found in verdicts.items() if arrivals(day, now).has_hour(hour.hour)]
+        seen = [found.seen.get(hour.hour) for day, found in judged.items() if arrivals(day, now).has_hour(hour.hour)]
         return any(each != hour.sealed_at for each in seen) if seen else hour.sealed_at > at - MARGIN_MS
 
     return list(filter(is_unseen, arrived))
 
 
 def _changed(
-    lake: EventLake, verdicts: Verdicts, unseen: Sequence[Manifest], yesterday: Period, now: int
+    lake: EventLake, judged: JudgedDays, unseen: Sequence[Manifest], yesterday: Period, now: int
 ) -> list[Period]:
     if not unseen:
         return []
-    days = list(verdicts)
+    days = list(judged)
     lines = partial(_lines_of, lake, unseen)
     reach = SKEW + limit_history(lake.view, days[0].start, now).reach
     parts = [
@@ -101,31 +104,36 @@ def _changed(
         _claimed(lines, lake, days, yesterday),
     ]
     found = {row[_DAY] for row in reduce(DataFrame.unionByName, parts).distinct().collect()}
-    found |= _by_terms(lines, lake, verdicts)
-    return [day for day in days if day.start in found or _has_other_gaps(lake, day, unseen, now)]
+    found |= _by_changes_in_force(lines, lake, judged)
+    return [day for day in days if day.start in found or _has_other_incomplete_hours(lake, day, unseen, now)]
 
 
-def _has_other_gaps(lake: EventLake, day: Period, unseen: Sequence[Manifest], now: int) -> bool:
-    """Whether by an unseen hour of its own other hours can't be judged, or for other reasons, than its page says."""
+def _has_other_incomplete_hours(lake: EventLake, day: Period, unseen: Sequence[Manifest], now: int) -> bool:
+    """Whether one of its own hours is unseen, and the hours that can't be judged, or why, are not those on its page."""
     own = arrivals(day, day.end + HOUR_MS)
-    if not any(own.has_hour(hour.hour) for hour in unseen):
+    page = read_manifest(lake.root, report_name(day))
+    if page is None or not any(own.has_hour(hour.hour) for hour in unseen):
         return False
-    page = read_tables(lake.root, day) or {}
-    named = {row["hour"]: row["problem"] for row in page.get("hours", ()) if row["problem"]}
+    hours = _rows(lake.root, page, HOURS_TABLE).get(HOURS_TABLE, ())
+    named = {row["hour"]: row["problem"] for row in hours if row["problem"]}
     return named != dict(incomplete_hours(lake.view, day, now))
 
 
-def _note_seen(root: str, verdicts: Verdicts, arrived: Sequence[Manifest], now: int) -> None:
-    """Nothing has come of these days. The report's `sealed_at`, when it was judged, stays.
+def _rows(root: str, found: Manifest, name: str) -> dict[str, list[dict[str, Any]]]:
+    return {name: rows.to_pylist() for name, rows in read_tables(root, found, (name,)).items()}
 
-    Not of a day that another job judges or reports meanwhile: what that has seen, it notes itself.
+
+def note_seen(root: str, judged: JudgedDays, arrived: Sequence[Manifest], now: int) -> None:
+    """Record that these days take account of all hours `arrived`. The report's `sealed_at`, when it was judged, stays.
+
+    A day whose differences or page another job has replaced meanwhile is left out.
     """
     hours = {hour.hour: hour.sealed_at for hour in arrived}
-    for day, verdict in verdicts.items():
+    for day, differences in judged.items():
         page = read_manifest(root, report_name(day))
         if page and page.sealed_at is not None:
             with suppress(CommitConflict):
-                _replace(root, verdict, replace(verdict, sealed_at=now, seen=hours))
+                _replace(root, differences, replace(differences, sealed_at=now, seen=hours))
                 _replace(root, page, replace(page, seen=hours))
 
 
@@ -143,7 +151,7 @@ def _observed(lines: Lines) -> DataFrame:
 
 
 def _decided(lines: Lines, reach: int) -> DataFrame:
-    """Any decision may be wrong, or all that is left of its envelope; and it counts for limits for `reach` milliseconds.
+    """Days of decisions: any may be wrong, or be all that is left of its envelope, and counts for limits for `reach` ms.
 
     What was decided late is judged as of an hour before, and its envelope may be of the day before that. One that
     was observed earlier than that is found by its own line, by a first push, or by the differences that name its receipt.
@@ -161,7 +169,7 @@ def _decided(lines: Lines, reach: int) -> DataFrame:
 
 
 def _claimed(lines: Lines, lake: EventLake, days: Sequence[Period], yesterday: Period) -> DataFrame:
-    """What claimed an envelope before yesterday, and is known only now, is a claim without which other days were judged."""
+    """Days whose claims or differences name an envelope of which a claim before yesterday is known only now."""
     claiming = F.col("decision").isin(*CLAIMING)
     decided = lines(EventKind.NOTIFICATION).where(claiming & (judged_at() < yesterday.start))
     late = decided.select("envelope_id").unionByName(_observed_late(lines, lake, yesterday)).distinct()
@@ -180,7 +188,10 @@ def _claimed(lines: Lines, lake: EventLake, days: Sequence[Period], yesterday: P
 
 
 def _observed_late(lines: Lines, lake: EventLake, yesterday: Period) -> DataFrame:
-    """`envelope_id` of what was observed before yesterday: without that line, what was decided of it held no claim."""
+    """`envelope_id` of envelopes of before yesterday that were decided, and whose observation is known only now.
+
+    Without it there was no claim.
+    """
     observed = lines(EventKind.OBSERVED).where(F.col("observed_at") < yesterday.start)
     first = observed.agg(F.min("observed_at").alias("at")).collect()[0]["at"]
     if first is None:
@@ -191,7 +202,10 @@ def _observed_late(lines: Lines, lake: EventLake, yesterday: Period) -> DataFram
 
 
 def _first_tried(lines: Lines) -> DataFrame:
-    """What was queued and not tried was a difference; what nobody knew was queued shows by being tried."""
+    """Days of envelopes of which a first attempt is new: until then the push was missing, or unknown.
+
+    `latency_ms` counts from the observation.
+    """
     tried = lines(EventKind.PUSH).where(F.col("attempt") == 1)
     return tried.select(_day_of(F.col("at") - F.col("latency_ms")))
 
@@ -205,26 +219,26 @@ def _of_differences(lines: Lines, lake: EventLake, days: Sequence[Period]) -> Da
     return arrived.join(broadcast_if_few(receipts), on="receipt", how="inner").select(_DAY)
 
 
-def _by_terms(lines: Lines, lake: EventLake, verdicts: Verdicts) -> set[int]:
-    """What holds from an instant on was wrong for all that was decided then and later, of whichever day it is."""
+def _by_changes_in_force(lines: Lines, lake: EventLake, judged: JudgedDays) -> set[int]:
+    """The days that decided something by rules, subscriptions or limits of which a change is known only now."""
     kinds = (EventKind.RULES, EventKind.SUBSCRIPTION, EventKind.LIMITS)
-    changed = reduce(DataFrame.unionByName, (lines(kind).select("at") for kind in kinds))
-    first = {
-        row[_DAY]: row["at"] for row in changed.groupBy(_day_of(F.col("at"))).agg(F.min("at").alias("at")).collect()
-    }
+    changes = reduce(DataFrame.unionByName, (lines(kind).select("at") for kind in kinds))
+    by_day = changes.groupBy(_day_of(F.col("at"))).agg(F.min("at").alias("at"))
+    first = {row[_DAY]: row["at"] for row in by_day.collect()}
     found = set()
-    for day, verdict in verdicts.items():
+    for day, differences in judged.items():
         since = first.get(day.end)
-        if any(start < day.end for start in first) or (since and _is_decided_since(since, lake, day, verdict)):
+        if any(start < day.end for start in first) or (since and _is_decided_since(since, lake, day, differences)):
             found.add(day.start)
     return found
 
 
-def _is_decided_since(since: int, lake: EventLake, day: Period, verdict: Manifest) -> bool:
-    """Whether an envelope of a day was decided on the next one by what had changed `since` then."""
-    decided = Period(since - Terms().grace_of_limits, day.end + DAY_MS)
-    seen = [hour for hour in lake.view.manifests(arrivals(decided, decided.end)) if hour.hour in verdict.seen]
-    envelopes = _lines_of(lake, seen, EventKind.ENVELOPE)
+def _is_decided_since(since: int, lake: EventLake, day: Period, differences: Manifest) -> bool:
+    """Whether an envelope of a day was decided on the next one, `since` a change or as shortly before as to be in doubt."""
+    terms, _ = judged_by(_rows(lake.root, differences, TERMS))
+    decided = Period(since - terms.grace_of_limits, day.end + DAY_MS)
+    hours = lake.view.manifests(arrivals(decided, decided.end + HOUR_MS))
+    envelopes = _lines_of(lake, [hour for hour in hours if hour.hour in differences.seen], EventKind.ENVELOPE)
     return not envelopes.where(day.has(F.col("observed_at")) & decided.has(F.col("at"))).isEmpty()
 
 

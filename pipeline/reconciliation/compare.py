@@ -266,7 +266,8 @@ def waits(now: int) -> Column:
     """Whether, by what `outcomes` has as `last`, a queue of dispatch's still has it.
 
     It is tried again within minutes, or when the provider wants it, or once its channel is no longer muted: as long as
-    SQS keeps it. Only what was tried too often is sent elsewhere, and that is no `last` of these.
+    SQS keeps it. What dispatch gives up is `refused`. What SQS dead-letters because the function stopped each time can't
+    be told from what waits.
     """
     retried = F.col("last.decision").isin(str(PushDecision.RETRY), str(PushDecision.MISCONFIGURED))
     return retried & (F.col("last.at") > now - QUEUED_MS)

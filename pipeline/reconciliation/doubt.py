@@ -114,7 +114,7 @@ def pushed_fingerprints(pushed: DataFrame, late: int) -> DataFrame:
 
 
 def is_final() -> Column:
-    """Whether a push ended with this attempt: its provider took it or refused it, and dispatch did not just give it up."""
+    """Whether a push ended with this attempt: its decision is one of `FINAL`, and dispatch did not give it up."""
     return F.col("decision").isin(*map(str, FINAL)) & ~F.coalesce("given_up", F.lit(False))
 
 

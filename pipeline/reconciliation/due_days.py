@@ -1,11 +1,11 @@
-"""Which days the daily run has to judge: yesterday, and each day that an earlier run missed.
+"""Which days the daily run has to judge: yesterday, and of the six days before it those that nobody has judged as they are.
 
-Days of which something has come since they were judged are those of `changed_days`.
+These were never judged, have no page of their differences, or have an hour that was sealed anew since. What came late
+under hours of other days is looked for by `changed_days`.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import NamedTuple
 
 from pipeline.compaction.compact import new_files
@@ -22,7 +22,7 @@ CATCH_UP_DAYS = 7
 NAMED_DAYS = LATEST_MS // DAY_MS
 """How far back an unjudged day is named as overdue, yesterday included."""
 DAILY = "daily"
-"""The name of a commit without files: what was judged until then, a daily run has returned."""
+"""A commit without files: its `sealed_at` is the `now` of the last daily run that reported what it found."""
 
 
 class DueDays(NamedTuple):
@@ -36,33 +36,33 @@ class DueDays(NamedTuple):
 
 
 def due_days(view: LakeView, yesterday: Period) -> DueDays:
-    """A day is due if it has never been judged, or something of it has arrived since."""
+    """A day is due unless it `is_judged`."""
     days = _days_back(view.root, yesterday)
-    due = [day for day in islice(days, CATCH_UP_DAYS) if not is_judged(view, day)]
-    older = list(islice(days, NAMED_DAYS - CATCH_UP_DAYS))
-    overdue = [day for day in older if _is_unknown(view.root, day)]
+    recent, older, oldest = days[:CATCH_UP_DAYS], days[CATCH_UP_DAYS:NAMED_DAYS], days[NAMED_DAYS:]
+    due = [day for day in recent if not is_judged(view, day)]
+    overdue = [day for day in older if _was_never_judged(view.root, day)]
     if overdue == older:
-        overdue += takewhile(lambda day: _is_unknown(view.root, day), days)
+        overdue += takewhile(lambda day: _was_never_judged(view.root, day), oldest)
     return DueDays(due[::-1], overdue[::-1])
 
 
-def _is_unknown(root: str, day: Period) -> bool:
+def _was_never_judged(root: str, day: Period) -> bool:
     return read_manifest(root, differences_name(day)) is None
 
 
 def is_judged(view: LakeView, day: Period) -> bool:
     """Whether `reconcile` has judged it as it is by now, and there is a page of that."""
-    verdict = read_manifest(view.root, differences_name(day))
-    if verdict is None or not is_written(view.root, day, verdict):
+    differences = read_manifest(view.root, differences_name(day))
+    if differences is None or not is_written(view.root, day, differences):
         return False
     arrived = view.manifests(arrivals(day, day.end + HOUR_MS))
-    return all(each.sealed_at is not None and each.sealed_at == verdict.seen.get(each.hour) for each in arrived)
+    return all(each.sealed_at is not None and each.sealed_at == differences.seen.get(each.hour) for each in arrived)
 
 
 def unreported_days(root: str, yesterday: Period, now: int) -> list[Period]:
-    """Of yesterday and the 15 days before those that were judged, and whose findings no daily run has returned since.
+    """Of yesterday and the 15 days before those that were judged, and whose findings no daily run has reported since.
 
-    A run that died before its end has returned nothing. The first run of a lake has no marker: it writes one and reports
+    A run that died before its end has reported nothing. The first run of a lake has no marker: it writes one and reports
     nothing from before.
     """
     last = read_manifest(root, DAILY)
@@ -76,7 +76,7 @@ def unreported_days(root: str, yesterday: Period, now: int) -> list[Period]:
 
 
 def note_reported(root: str, now: int) -> None:
-    """A daily run of `now` is about to return what it has found."""
+    """Record that the daily run of `now` reports what it found; an earlier `now` changes nothing."""
     update(root, DAILY, lambda known: replace(known, sealed_at=max(now, known.sealed_at or 0)))
 
 
@@ -92,16 +92,17 @@ def first_uncompacted(lake: EventLake, start: int) -> int:
     return min((hour_start(arrival_hour(path)) for path in files), default=start)
 
 
-def _days_back(root: str, yesterday: Period) -> Iterator[Period]:
-    """From yesterday to the first day that the lake has anything of."""
-    for start in range(yesterday.start, first_day(root, yesterday) - 1, -DAY_MS):
-        yield Period(start, start + DAY_MS)
+def _days_back(root: str, yesterday: Period) -> list[Period]:
+    """Yesterday and the days before it, back to `first_day`."""
+    return [day_of(start) for start in range(yesterday.start, first_day(root, yesterday) - 1, -DAY_MS)]
 
 
 def first_day(root: str, yesterday: Period) -> int:
-    """When the first day began of which the stream has files, or if it has none, any hour a commit.
+    """When the first day began that can be judged, in UNIX milliseconds.
 
-    It is none of before the snapshots, without which no day can be judged. Of the day before a lake's first there are commits of hours that were only counted, or assumed to be quiet.
+    It is the first day of which the stream has files or, if it has none, any hour has a commit; but no earlier than
+    `SNAPSHOT_DAYS` before yesterday, since no day can be judged without snapshots. Where the stream has files, commits
+    don't count: hours of before a lake's first may have been counted, or assumed to be quiet.
     """
     places = ([day for day in folders(root, place) if is_day(day)] for place in (RAW, MANIFESTS))
     found = next(filter(None, places), [])

@@ -51,8 +51,8 @@ from pipeline.spark.session import is_small
 from pipeline.terms import Terms
 
 _OTHERS = (EventKind.OBSERVED, EventKind.ENVELOPE, EventKind.PUSH)
-_JUDGED = (EventKind.OBSERVED, EventKind.ENVELOPE, EventKind.NOTIFICATION)
-"""A period has findings only if the lake has lines of one of these kinds for it."""
+_FINDING_KINDS = (EventKind.OBSERVED, EventKind.ENVELOPE, EventKind.NOTIFICATION)
+"""Without lines of any of these kinds from the period up to now, there is nothing to find."""
 MIN_ROW_BYTES = 160
 """Of Parquet, a line of a usual day."""
 
@@ -80,7 +80,7 @@ def reconcile(
     dropped as a duplicate of theirs seems to be `wrongly_dropped`, and what was lost beside them `missing`.
     """
     limits = limit_history(lake.view, period.start, now, terms.grace_of_limits)
-    if not any(lake.view.files(kind, arrivals(period, now)) for kind in _JUDGED):
+    if not any(lake.view.files(kind, arrivals(period, now)) for kind in _FINDING_KINDS):
         return _no_findings(lake)
     records = recorded(
         lake, period, now, claim_lookback, decision_lookback(lake.root, period, limits.reach, terms.lookback)

@@ -149,7 +149,7 @@ def send(  # noqa: PLR0913 - each by name
     sent, left = 0, list[str]()
     for planned in unfinished(lake.root, now):
         run = run_of(planned)
-        # May take longer than the lease lasts.
+        # Before the lease is taken: this may take longer than the lease lasts.
         rest = unsent(lake, planned, now)
         lease = RunLease(lake.root, run, pause_ms=round(1_000 * BATCH / per_second))
         if (place := lease.take()) is None:
@@ -177,8 +177,11 @@ def unfinished(root: str, now: int) -> list[Manifest]:
     return [run for run in runs_since(root, now - CLAIM_LOOKBACK_MS) if not progress(root, run_of(run)).done]
 
 
-def observed_from(lake: EventLake, runs: Iterable[Manifest]) -> list[int]:
-    """When the first envelope was observed of what is left of a run's plan, for each run of which something is."""
+def first_observations(lake: EventLake, runs: Iterable[Manifest]) -> list[int]:
+    """When the earliest envelope of each run's unsent messages was observed, in UNIX milliseconds.
+
+    Without those that have none left.
+    """
     return [first for run in runs if (first := _first_observed(_rest(lake, run))) is not None]
 
 
@@ -187,7 +190,10 @@ def count_unsent(lake: EventLake, runs: Iterable[Manifest], now: int) -> int:
 
 
 def unsent(lake: EventLake, run: Manifest, now: int) -> DataFrame:
-    """`PLAN`, of what has not been sent of a run, and of which no push has come to an end since it was planned."""
+    """`PLAN`: what of a run was not sent, without what has an ended push by now (see `outcomes`).
+
+    What dispatch is retrying is left in: a run is never planned again, so what it leaves out is never sent.
+    """
     rest = _rest(lake, run)
     if (first := _first_observed(rest)) is None:
         return rest

@@ -94,7 +94,7 @@ def report_tables(lake: EventLake, period: Period, now: int) -> dict[str, pa.Tab
     tried = lake.read(EventKind.PUSH, since).dropDuplicates([*NOTIFICATION_KEY, "attempt", "decision"])
 
     def in_period(kind: EventKind, rows: DataFrame) -> DataFrame:
-        """Persisted, unless there are none: of what is persisted Spark would not know that."""
+        """Persisted, unless the lake has no file of the kind: of a persisted frame Spark doesn't know that it is empty."""
         found = rows.where(period.has(F.col("at")))
         return found.persist() if lake.view.files(kind, since) else found
 

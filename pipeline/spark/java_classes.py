@@ -1,16 +1,16 @@
-"""What PySpark names of the JVM for each column and plan: looked up once instead of each time.
+"""The JVM's classes that PySpark calls for columns and plans, looked up once for a session.
 
-Py4J remembers no class and no method. A class that is named without its package, such as `functions`, the JVM looks for
-in all jars, once for each package that PySpark imports; and to find a method it copies the list of all its class has.
+Py4J caches neither classes nor methods: a class that is named without its package, such as `functions`, is looked for in
+all jars, once for each package that PySpark imports; and for a method the list of all methods of its class is copied.
 """
 
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-COLUMNS = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
+COLUMN_CLASSES = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
 """Classes of which PySpark calls static methods, several for each column."""
-OTHERS = (
+OTHER_CLASSES = (
     "PythonRDD",
     "PythonSQLUtils",
     "SerDeUtil",
@@ -18,6 +18,7 @@ OTHERS = (
     "org.apache.spark.sql.classic.SparkSession",
     "org.apache.spark.sql.expressions.Window",
 )
+"""Of these the class alone is kept."""
 
 
 class StaticMethods:
@@ -33,9 +34,8 @@ class StaticMethods:
 
 
 def look_up_once(spark: SparkSession) -> None:
-    """PySpark's view of the JVM asks it only for what is no attribute of its own."""
+    """Keep the classes as attributes of PySpark's view of the JVM, which asks the JVM only for names that it lacks."""
     view: Any = spark.sparkContext._jvm  # noqa: SLF001 - nothing else reaches the JVM
-    for name in OTHERS:
-        vars(view).setdefault(name, getattr(view, name))
-    for name in COLUMNS:
-        vars(view).setdefault(name, StaticMethods(getattr(view, name)))
+    kept = vars(view)
+    kept.update({name: getattr(view, name) for name in OTHER_CLASSES if name not in kept})
+    kept.update({name: StaticMethods(getattr(view, name)) for name in COLUMN_CLASSES if name not in kept})

@@ -64,7 +64,7 @@ def test_a_push_that_fails_too_often_for_what_may_be_its_tokens_fault_is_given_u
     assert ends(lake) == [*held, (MAX_TOKEN_FAULTS, "refused", True)]
 
 
-def test_a_push_that_is_delivered_or_comes_too_late_says_neither(
+def test_given_up_is_not_set_for_a_push_that_is_delivered_or_comes_too_late(
     worker: Any, queue: Any, lake: Any, register: Register, message: Write
 ) -> None:
     queue.put(message(register(Channel.APNS, "a1" * 32)))
@@ -80,12 +80,12 @@ def test_a_push_that_was_given_up_and_could_not_be_dead_lettered_comes_again(
     worker: Any, queue: Any, lake: Any, clock: Any, register: Register, message: Write, apns: Any
 ) -> None:
     apns.down_until = NOW + 60
-    patient = worker.dispatcher
+    dispatcher = worker.dispatcher
     left = iter([SENDING_SECONDS])
-    worker.dispatcher = replace(patient, max_receives=1, seconds_left=lambda: next(left, RESERVE_SECONDS - 1))
+    worker.dispatcher = replace(dispatcher, max_receives=1, seconds_left=lambda: next(left, RESERVE_SECONDS - 1))
     queue.put(message(register(Channel.APNS, "a1" * 32)))
     worker.work()
-    worker.dispatcher = patient
+    worker.dispatcher = dispatcher
     clock.advance(180)
     worker.work()
 

@@ -1,10 +1,9 @@
-"""Which days that were judged a line is about that comes late."""
+"""Which judged days a late line concerns."""
 
 import gzip
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -17,9 +16,8 @@ from pipeline.lake.commits import read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_name
-from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path
-from pipeline.reconciliation import changed_days as module
-from pipeline.reconciliation.changed_days import changed_days
+from pipeline.period import DAY_MS, EVER, HOUR_MS, Period, hour_path
+from pipeline.reconciliation.changed_days import changed_days, note_seen
 from pipeline.reconciliation.claims import CLAIM, write_claims
 from pipeline.reconciliation.due_days import first_uncompacted
 from pipeline.report.report_files import page_path, write_page, write_tables
@@ -184,7 +182,7 @@ def test_the_day_of_an_envelope_that_was_decided_on_the_next_one_is_judged_again
     assert changed_days(lake, YESTERDAY, NOW) == DAYS
 
 
-def test_a_day_is_judged_again_whose_claims_are_of_an_envelope_that_only_now_is_known_to_be_observed_before(
+def test_a_late_observation_has_the_days_judged_again_that_have_claims_on_its_envelope(
     lake: EventLake, spark: SparkSession
 ) -> None:
     """The first day queued it, and without the observation there was no claim; the third queued it again."""
@@ -199,24 +197,19 @@ def test_a_day_is_judged_again_whose_claims_are_of_an_envelope_that_only_now_is_
     assert changed_days(lake, YESTERDAY, NOW) == [DAYS[0], DAYS[2]]
 
 
-def test_a_verdict_that_comes_meanwhile_is_not_noted_as_having_seen_what_it_has_not(
-    lake: EventLake, monkeypatch: pytest.MonkeyPatch
+def test_differences_that_another_job_wrote_meanwhile_are_not_recorded_as_having_seen_what_came_late(
+    lake: EventLake,
 ) -> None:
     """A slower run by hand, whose view is of before what came late, judges the day while that is looked through."""
     late = SmallLake(lake.root).commit(Way(START + HOUR_MS).notification(), at=ARRIVED)
     for day in DAYS:
         judged(lake, day, {late.hour: late.sealed_at}, JUDGED_AT)
     lake.view.refresh()
-    look = module._changed
-
-    def slowly(lake: EventLake, *given: Any) -> list[Period]:
-        judged(lake, DAYS[0], {}, JUDGED_AT - HOUR_MS)
-        return look(lake, *given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "_changed", slowly)
-        assert changed_days(lake, YESTERDAY, NOW) == []
-    assert changed_days(lake, YESTERDAY, NOW + DAY_MS) == DAYS[:1]
+    known = read_manifest(lake.root, differences_name(DAYS[0]))
+    assert known
+    judged(lake, DAYS[0], {}, JUDGED_AT - HOUR_MS)
+    note_seen(lake.root, {DAYS[0]: known}, lake.view.manifests(EVER), NOW)
+    assert changed_days(lake, YESTERDAY, NOW) == DAYS[:1]
 
 
 def test_a_report_that_is_being_made_meanwhile_still_writes_its_page(lake: EventLake) -> None:

@@ -138,7 +138,7 @@ def test_an_hour_that_can_not_be_judged_is_named_with_the_reason(lake: Path, fla
 
 EARLIER = Period(AT - HOUR_MS, AT)
 """`SECOND` comes after all of its hours."""
-PATIENT_UNTIL = AT + 2 * HOUR_MS + SEALED_AFTER_MS + FRESH_MS
+AWAITED_UNTIL = AT + 2 * HOUR_MS + SEALED_AFTER_MS + FRESH_MS
 """Until then `SECOND` may await its compaction."""
 
 
@@ -154,8 +154,8 @@ def test_a_flaw_of_an_hour_after_the_period_is_named_to_who_asks_up_to_now(
     earlier: Path, flaw: Callable[[Path], None]
 ) -> None:
     flaw(earlier)
-    assert reasons(earlier, EARLIER, now=PATIENT_UNTIL) == {}
-    found = reasons(earlier, EARLIER, now=PATIENT_UNTIL, up_to_now=True)
+    assert reasons(earlier, EARLIER, now=AWAITED_UNTIL) == {}
+    found = reasons(earlier, EARLIER, now=AWAITED_UNTIL, up_to_now=True)
     assert found.keys() == {SECOND}
     assert found[SECOND].startswith(FLAWS[flaw])
 
@@ -167,7 +167,7 @@ def test_the_last_hours_after_the_period_are_judged_by_what_has_arrived(
     """The files are as young as this test."""
     flaw(earlier)
     is_awaited = flaw in {remove_hour, arrive_late, unseal, count_more, lose_all}
-    assert bool(reasons(earlier, EARLIER, now=PATIENT_UNTIL - 1, up_to_now=True)) is not is_awaited
+    assert (reasons(earlier, EARLIER, now=AWAITED_UNTIL - 1, up_to_now=True) == {}) == is_awaited
 
 
 def test_a_file_of_the_last_hours_that_nobody_has_compacted_for_half_an_hour_is_named(earlier: Path) -> None:

@@ -98,7 +98,7 @@ def test_what_a_run_found_that_died_before_its_end_is_returned_by_the_next_one(l
     assert (status, [each.startswith(yesterday) for each in why].count(True)) == (1, 1)
 
 
-def test_of_two_daily_runs_at_once_that_of_later_decides_what_was_returned(tmp_path: Path) -> None:
+def test_a_daily_run_of_an_earlier_now_does_not_set_the_marker_back(tmp_path: Path) -> None:
     note_reported(str(tmp_path), NOW + 1)
     note_reported(str(tmp_path), NOW)
     last = read_manifest(str(tmp_path), DAILY)

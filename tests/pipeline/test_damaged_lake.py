@@ -21,7 +21,7 @@ from pipeline.compaction.vacuum import KEPT_MS, vacuum
 from pipeline.erase.run import erase
 from pipeline.explain.request import ExplainRequest, explain
 from pipeline.lake.commits import (
-    DamagedManifest,
+    DamagedRecord,
     LakeView,
     Manifest,
     commit,
@@ -75,7 +75,8 @@ def of_another_hour(text: str) -> str:
 
 
 def with_a_byte_that_is_no_text(text: str) -> str:
-    return text + "\udcff"
+    """In the name of a kind, which would be passed over."""
+    return text.replace('"push"', '"pu\udcffh"')
 
 
 DAMAGES = [cut, of_another_form, a_list, nothing, of_another_hour, with_a_byte_that_is_no_text]
@@ -109,7 +110,7 @@ def _written(root: str) -> int:
 @pytest.mark.parametrize("asked", ASKING)
 def test_a_manifest_that_cannot_be_read_is_named_and_ends_whatever_needs_it(damaged: SmallLake, asked: str) -> None:
     before = {path: content for path, content in damaged.texts() if not path.endswith(".parquet")}
-    with pytest.raises(DamagedManifest, match=f"^{manifest_path(HOUR)} can't be read: "):
+    with pytest.raises(DamagedRecord, match=f"^{manifest_path(HOUR)} can't be read: "):
         ASKING[asked](damaged.root)
     assert {path: content for path, content in damaged.texts() if not path.endswith(".parquet")} == before
 
@@ -125,7 +126,7 @@ def test_what_a_reconciliation_left_is_not_taken_for_none_if_it_is_damaged(lake:
     name = differences_name(PERIOD)
     update(lake.root, name, lambda known: known)
     place(lake, name).write_text("{")
-    with pytest.raises(DamagedManifest):
+    with pytest.raises(DamagedRecord):
         is_judged(LakeView(lake.root), PERIOD)
 
 

@@ -137,7 +137,7 @@ def test_next_to_a_change_either_limit_is_right(found: str) -> None:
 
 
 @pytest.mark.parametrize("found", ["duplicate", "unmatched", None])
-def test_what_was_dropped_for_another_reason_in_a_cooldown_would_not_have_passed(found: str | None) -> None:
+def test_what_was_dropped_for_another_reason_would_have_passed_only_after_the_cooldown(found: str | None) -> None:
     history = [*(attempt(number, number, "queued") for number in range(3)), attempt(3, 3, "rate_limited")]
     assert not passes([*history, attempt(4, LIMIT.window, found)])[-1]
     assert passes([*history, attempt(4, LIMIT.cooldown + 4, found)])[-1]

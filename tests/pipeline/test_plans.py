@@ -8,7 +8,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from pipeline.lake.commits import CommitConflict, DamagedManifest, Manifest, commit, new_commit
+from pipeline.lake.commits import CommitConflict, DamagedRecord, Manifest, commit, new_commit
 from pipeline.lake.files import write_text
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.parquet import write_parquet
@@ -124,7 +124,7 @@ def test_progress_that_cannot_be_read_is_named_and_not_guessed_at(root: str, tex
     path = f"{root}/{PROGRESS}/000001"
     write_text(path, text)
     for ask in (lambda: progress(root, "000001"), RunLease(root, "000001").take):
-        with pytest.raises(DamagedManifest) as raised:
+        with pytest.raises(DamagedRecord) as raised:
             ask()
         said = reason(raised.value)
         assert said

@@ -204,7 +204,7 @@ def test_what_has_come_to_an_end_since_a_run_was_stopped_is_not_sent(lake: Event
     small.commit(stale.push(PushDecision.STALE), retried.push(PushDecision.RETRY), at=later + HOUR_MS)
     lake.view.refresh()
     earlier = replay.unfinished(lake.root, NOW)
-    assert replay.observed_from(lake, earlier) == [delivered.began]
+    assert replay.first_observations(lake, earlier) == [delivered.began]
     assert replay.count_unsent(lake, earlier, NOW) == 2
     queues = Queues()
     assert send(lake, queues) == 2

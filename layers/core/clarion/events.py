@@ -83,7 +83,8 @@ class PushTried(Decided):
     """`purpose` is that of the push's message. What was received is no attempt: that is 0 then, and there is no `channel`.
 
     `provider_id` is APNs' `apns-id`, FCM's message name, none for Web Push; `latency_ms` counts from `observed_at`.
-    `given_up` says of what was `refused`, and of nothing else, by whom: by dispatch itself, or else by its provider.
+    `given_up` is set of a `refused` push alone: true if dispatch stopped trying or could make no payload, false if its
+    provider refused it.
     """
 
     event: Literal["push"] = "push"
