@@ -82,7 +82,10 @@ def _add_spark_job(job: Parser) -> None:
 def _add_period(job: Parser) -> None:
     job.set_defaults(has_period=True)
     job.add_argument(
-        "--from", dest="start", type=instant, help="UTC, such as 2026-11-20T16:00; default: yesterday's start"
+        "--from",
+        dest="start",
+        type=instant,
+        help="UTC, such as 2026-11-20T16:00; default: yesterday's start, of `daily` the days that are due",
     )
     job.add_argument("--to", dest="end", type=instant, help="exclusive end; default: yesterday's end")
 

@@ -143,7 +143,11 @@ class Explanation:
         yield from self._searched()
 
     def _nothing(self) -> str:
-        return "What can be read of the lake has nothing of it." if self.doubts else "The lake knows nothing of it."
+        return (
+            "What can be read of the lake has nothing of it."
+            if self.doubts
+            else "Nothing of it was found in this time."
+        )
 
     def _searched(self) -> Iterator[str]:
         yield f"Searched what was observed from {self.searched} UTC."

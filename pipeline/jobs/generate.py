@@ -7,12 +7,22 @@ from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
 from pipeline.in_force.states import limit_history
 from pipeline.lake.event_lake import EventLake
+from pipeline.lake.raw import arrived_files
 from pipeline.period import HOUR_MS
+from pipeline.spark.ending import JobStopped
 from pipeline.terminal import ExitCode, log
+
+
+class DayIsThere(JobStopped):
+    """The lake has something of the hours that a day is to be made up for, and would lose it."""
 
 
 def run(lake: EventLake, options: argparse.Namespace) -> int:
     plan = _plan(lake, options)
+    if lake.view.manifests(plan.period) or arrived_files(lake.root, plan.period):
+        raise DayIsThere(
+            f"{lake.root} has something of {plan.period} already, which would be replaced: take another lake"
+        )
     generate(lake, plan, compacted=options.compacted)
     log(
         f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.messages:,} messages of other networks, {plan.period}"

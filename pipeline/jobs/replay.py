@@ -33,16 +33,19 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
     earlier = replay.unfinished(lake.root, options.now)
     since = min([options.period.start, *replay.first_observations(lake, earlier)])
     incomplete = name_incomplete(lake, with_period(options, Period(since, options.period.end)), up_to_now=True)
-    if incomplete and settings:
+    if incomplete:
         log("nothing is sent: what seems to be lost may only be missing here. Compact what has arrived, up to now")
-        return ExitCode.FINDING
+        if settings:
+            return ExitCode.FINDING
     found = reconcile(lake, options.period, options.now, terms_of(options)).differences
     lost = chosen(found, options)
     planned = replay.plan(
         lake, lost, options.period, options.now, dry_run=options.dry_run, queues_lost=options.queues_lost
     )
     _log_plan(planned, replay.count_unsent(lake, earlier, options.now))
-    return _send(lake, settings, options) if settings else ExitCode.DONE
+    if settings:
+        return _send(lake, settings, options)
+    return ExitCode.FINDING if incomplete else ExitCode.DONE
 
 
 def _log_plan(planned: replay.Planned, earlier: int) -> None:

@@ -50,13 +50,14 @@ type Lines = Callable[[EventKind], DataFrame]
 
 
 def changed_days(lake: EventLake, yesterday: Period, now: int, due: Collection[Period] = ()) -> list[Period]:
-    """The days before yesterday that have to be judged again; a day without a page of its differences is one of them.
+    """Yesterday and the 15 days before it, if they were judged and have to be judged again.
 
-    For the others, except those that are `due`, it is recorded that they take account of all that came until `now`.
+    A day without a page of its differences is one of them. For the others, except those that are `due`, it is recorded
+    that they take account of all that came until `now`.
     """
     by_time: dict[int, dict[Period, Manifest]] = defaultdict(dict)
     unwritten = []
-    for day in (day_of(start) for start in range(yesterday.start - LATEST_MS, yesterday.start, DAY_MS)):
+    for day in (day_of(start) for start in range(yesterday.start - LATEST_MS, yesterday.end, DAY_MS)):
         differences = read_manifest(lake.root, differences_name(day))
         if differences and not is_written(lake.root, day, differences):
             unwritten.append(day)

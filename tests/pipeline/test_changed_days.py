@@ -218,3 +218,13 @@ def test_a_report_that_is_being_made_meanwhile_still_writes_its_page(lake: Event
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[:1]
     write_page(lake.root, DAYS[0], made, "<p>new", verdict)
     assert Path(lake.root, page_path(DAYS[0])).read_text() == "<p>new"
+
+
+def test_yesterday_is_judged_again_by_a_second_run_of_a_night_if_other_hours_of_it_cant_be_judged(
+    lake: EventLake,
+) -> None:
+    judged(lake, YESTERDAY, {}, NOW)
+    hour = Period(YESTERDAY.start, YESTERDAY.start + HOUR_MS)
+    compact(lake, hour, NOW + HOUR_MS, {hour_path(YESTERDAY.start): 5})
+    lake.view.refresh()
+    assert YESTERDAY in changed_days(lake, YESTERDAY, NOW + HOUR_MS)

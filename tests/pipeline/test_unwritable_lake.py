@@ -72,6 +72,14 @@ def test_a_job_that_cannot_write_is_ended_by_a_reason(
     assert (folder in why, "\n" in why) == (True, False)
 
 
+def test_no_day_is_made_up_over_one_that_is_there(filled: EventLake) -> None:
+    before = dict(SmallLake(filled.root).texts())
+    why = reason(ended(filled, "generate", []))
+    assert why
+    assert "has something of" in why
+    assert dict(SmallLake(filled.root).texts()) == before
+
+
 def test_an_erasure_that_cannot_write_is_ended_by_a_reason(
     filled: EventLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
