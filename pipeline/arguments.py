@@ -147,7 +147,7 @@ def _add_replay(job: Parser) -> None:
 
 
 def _add_page(job: Parser) -> None:
-    job.add_argument("--page", help="where to write the page; default: beside the tables")
+    job.add_argument("--page", help="where to write the page besides: it always lies beside the tables")
     job.add_argument("--stage", help="the deployment that the page names")
 
 

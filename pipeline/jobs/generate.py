@@ -6,23 +6,23 @@ import json
 from pipeline.generator.day import answers, generate
 from pipeline.generator.plan import NETWORK, NO_FAULTS, SOME_OF_EACH, Plan
 from pipeline.in_force.states import limit_history
+from pipeline.lake.commits import MANIFESTS
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.raw import arrived_files
+from pipeline.lake.files import folders
+from pipeline.lake.raw import RAW
 from pipeline.period import HOUR_MS
 from pipeline.spark.ending import JobStopped
 from pipeline.terminal import ExitCode, log
 
 
 class DayIsThere(JobStopped):
-    """The lake has something of the hours that a day is to be made up for, and would lose it."""
+    """The lake has days, of which some hours would be replaced by those of a day that is made up."""
 
 
 def run(lake: EventLake, options: argparse.Namespace) -> int:
     plan = _plan(lake, options)
-    if lake.view.manifests(plan.period) or arrived_files(lake.root, plan.period):
-        raise DayIsThere(
-            f"{lake.root} has something of {plan.period} already, which would be replaced: take another lake"
-        )
+    if any(folders(lake.root, place) for place in (RAW, MANIFESTS)):
+        raise DayIsThere(f"{lake.root} has days already, which would be replaced: take another lake")
     generate(lake, plan, compacted=options.compacted)
     log(
         f"{plan.statements:>12,} statements, {plan.rules:,} rules, {plan.messages:,} messages of other networks, {plan.period}"

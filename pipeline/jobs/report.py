@@ -36,10 +36,9 @@ def _run(lake: EventLake, options: argparse.Namespace) -> int:
     made = write_tables(lake.root, options.period, tables)
     rows = {name: table.to_pylist() for name, table in tables.items()}
     html = page(rows, _about(lake, options, rows), list(earlier(lake.root, options.period)))
+    write_page(lake.root, options.period, made, html, judged)
     if options.page:
         write_text(options.page, html)
-    else:
-        write_page(lake.root, options.period, made, html, judged)
     log(f"tables in {lake.path(report_name(options.period))}")
     log(f"page   in {options.page or lake.path(page_path(options.period))}")
     return strict(

@@ -110,14 +110,13 @@ def _changed(
 
 
 def _has_other_incomplete_hours(lake: EventLake, day: Period, unseen: Sequence[Manifest], now: int) -> bool:
-    """Whether one of its own hours is unseen, and the hours that can't be judged, or why, are not those on its page."""
+    """Whether an hour is unseen that is its own or on its page, and the hours that can't be judged, or why, are not those."""
     own = arrivals(day, day.end + HOUR_MS)
     page = read_manifest(lake.root, report_name(day))
-    if page is None or not any(own.has_hour(hour.hour) for hour in unseen):
-        return False
-    hours = _rows(lake.root, page, HOURS_TABLE).get(HOURS_TABLE, ())
+    hours = _rows(lake.root, page, HOURS_TABLE).get(HOURS_TABLE, ()) if page else ()
     named = {row["hour"]: row["problem"] for row in hours if row["problem"]}
-    return named != dict(incomplete_hours(lake.view, day, now))
+    concerning = (hour.hour for hour in unseen if own.has_hour(hour.hour) or hour.hour in named)
+    return any(concerning) and named != dict(incomplete_hours(lake.view, day, now))
 
 
 def _rows(root: str, found: Manifest, name: str) -> dict[str, list[dict[str, Any]]]:
@@ -160,12 +159,9 @@ def _decided(lines: Lines, reach: int) -> DataFrame:
     envelopes = lines(EventKind.ENVELOPE).select(_day_of(F.col("observed_at")))
     notified = lines(EventKind.NOTIFICATION)
     late = notified.where(F.col("judged_at") <= F.col("at") - LATENESS)
-    instants = (judged_at(), F.col("at") + reach)
-    parts = (
-        envelopes,
-        *(notified.select(_day_of(instant)) for instant in instants),
-        late.select(_day_of(F.col("judged_at") - DAY_MS)),
-    )
+    first, last = _day_of(judged_at()), _day_of(F.col("at") + reach)
+    of_limits = F.explode(F.sequence(first, F.greatest(first, last), F.lit(DAY_MS)))
+    parts = (envelopes, notified.select(of_limits.alias(_DAY)), late.select(_day_of(F.col("judged_at") - DAY_MS)))
     return reduce(DataFrame.unionByName, parts)
 
 

@@ -10,9 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from clarion.decisions import EnvelopeDecision, NotificationDecision
-from clarion.events import Event
+from clarion.events import Event, LimitsLoaded
+from clarion.networks import STATEMENTS
 from pipeline.compaction.compact import compact
-from pipeline.lake.commits import read_manifest, update
+from pipeline.lake.commits import LakeView, read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import DIFFERENCE
 from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_name
@@ -228,3 +229,23 @@ def test_yesterday_is_judged_again_by_a_second_run_of_a_night_if_other_hours_of_
     compact(lake, hour, NOW + HOUR_MS, {hour_path(YESTERDAY.start): 5})
     lake.view.refresh()
     assert YESTERDAY in changed_days(lake, YESTERDAY, NOW + HOUR_MS)
+
+
+def test_a_day_is_judged_again_once_an_hour_of_before_it_that_its_page_names_is_put_right(lake: EventLake) -> None:
+    compact_unreadable_lines(lake)
+    seen = {each.hour: each.sealed_at for each in LakeView(lake.root).manifests(EVER)}
+    for day in DAYS:
+        judged(lake, day, seen, NOW)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW) == []
+    update(lake.root, hour_path(START), lambda known: replace(known, sealed_at=NOW + HOUR_MS, kinds={}))
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW + DAY_MS) == DAYS
+
+
+def test_each_day_is_judged_again_that_a_limit_of_more_than_a_day_reaches(lake: EventLake) -> None:
+    long = {"count": 100, "window": DAY_MS, "cooldown": HOUR_MS, "cap": 300, "cap_window": 60_000}
+    SmallLake(lake.root).commit(LimitsLoaded(network=STATEMENTS, at=START - DAY_MS, **long), at=START - DAY_MS)
+    SmallLake(lake.root).commit(Way(DAYS[1].start - 600_000).notification(), at=ARRIVED)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW) == DAYS[:3]

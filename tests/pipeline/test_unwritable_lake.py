@@ -76,7 +76,7 @@ def test_no_day_is_made_up_over_one_that_is_there(filled: EventLake) -> None:
     before = dict(SmallLake(filled.root).texts())
     why = reason(ended(filled, "generate", []))
     assert why
-    assert "has something of" in why
+    assert "has days already" in why
     assert dict(SmallLake(filled.root).texts()) == before
 
 
