@@ -413,7 +413,7 @@ CHANGES: Mapping[str, Change] = {
         {
             **{f"applications.{name}.MaximumCapacity.{part}": value
                for name in ("daily", "repairs") for part, value in (("Cpu", "24 vCPU"), ("Memory", "96 GB"))},
-            **{f"jobs.{job}.maxExecutors": "5" for job in ("Daily", "Replay", "Retire")},
+            **{f"jobs.{job}.instances": "5" for job in ("Daily", "Replay", "Retire")},
         },
     ),
     "pipeline.timeout_minutes": same(120, "daily.ExecutionTimeoutMinutes"),
