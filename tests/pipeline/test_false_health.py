@@ -128,13 +128,14 @@ def replayed(lake: EventLake, *, dry: bool) -> int:
     """The command line takes a time of the past only with --dry-run."""
     wanted = arguments.parse(["replay", "--dry-run", "--lake", lake.root, *ASKED, *NOW])
     wanted.dry_run = dry
-    return JOBS["replay"](lake, wanted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
+        return JOBS["replay"](lake, wanted)
 
 
 def test_a_replay_sends_nothing_of_what_may_only_be_missing_here(
-    lake: EventLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    lake: EventLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
     arrive(lake.root, [0], name="late")
     assert replayed(lake, dry=False) == 1
     assert "nothing is sent" in capsys.readouterr().err
@@ -150,10 +151,9 @@ def quiet(lake: EventLake) -> EventLake:
 
 @pytest.mark.parametrize("dry", [False, True])
 def test_a_replay_sends_nothing_while_hours_after_its_period_are_not_compacted(
-    quiet: EventLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, dry: bool
+    quiet: EventLake, capsys: pytest.CaptureFixture[str], *, dry: bool
 ) -> None:
     """What was delivered, redriven or shown again since lies in them."""
-    monkeypatch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
     arrive(quiet.root, [5, 6, 9])
     assert replayed(quiet, dry=dry) == 1
     said = capsys.readouterr().err
@@ -171,13 +171,8 @@ def test_a_replay_sends_nothing_while_hours_after_its_period_are_not_compacted(
     ],
 )
 def test_a_replay_sends_nothing_while_an_hour_after_its_period_may_hide_what_was_delivered(
-    quiet: EventLake,
-    reason: str,
-    values: dict[str, Any],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    quiet: EventLake, reason: str, values: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
     update(quiet.root, later := hour_path(START + 5 * HOUR_MS), lambda known: replace(known, **values))
     quiet.view.refresh()
     assert replayed(quiet, dry=False) == 1
@@ -185,9 +180,8 @@ def test_a_replay_sends_nothing_while_an_hour_after_its_period_may_hide_what_was
 
 
 def test_a_replay_sends_nothing_while_an_hour_after_its_period_has_lines_that_cannot_be_read(
-    quiet: EventLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    quiet: EventLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
     arrive(quiet.root, [5])
     [path] = Path(quiet.root).glob("events/*/hour=05/*")
     path.write_text(path.read_text().replace('"version":1', '"version":2'))
@@ -197,10 +191,9 @@ def test_a_replay_sends_nothing_while_an_hour_after_its_period_has_lines_that_ca
 
 
 def test_a_replay_asks_as_much_of_the_hours_since_what_a_stopped_run_has_left(
-    quiet: EventLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    quiet: EventLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Three hours before the replay's own first one, of which this lake has nothing."""
-    monkeypatch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
     message = json.dumps({"observed_at": START - 4 * HOUR_MS})
     quiet.write_named(run_name("000001"), quiet.spark.createDataFrame([(0, "r", "s", message)], PLAN), START)
     assert replayed(quiet, dry=True) == 1
