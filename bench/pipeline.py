@@ -77,7 +77,7 @@ BARE_TIMES_OVER = 3
 STAGED_HOURS = 2
 """Of the day, so many go through the verify stage."""
 SMALL = 2_000
-TOWNS = 8
+TOWNS = 16
 """Of so many towns the large day is made."""
 PAIRS = pa.schema([(name, pa.string()) for name in SAME])
 
@@ -434,7 +434,7 @@ def write(measured: Measured, found: Sequence[Figure], how: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--statements", type=int, default=1_600_000, help="of the day whose periods are reconciled")
-    parser.add_argument("--hours", type=int, nargs="+", default=[3, 8, 24], help="its last ones, of each period")
+    parser.add_argument("--hours", type=int, nargs="+", default=[3, 6, 24], help="its last ones, of each period")
     parser.add_argument("--rules", type=int, nargs="+", default=[1_000_000, 3_000_000, 10_000_000])
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--try", dest="trial", action="store_true", help="write nothing into docs")

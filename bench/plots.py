@@ -52,7 +52,8 @@ def draw_rules(points: list[tuple[int, float]], statements: int, path: Path) -> 
     axes.plot(
         [count / 1e6 for count in rules], seconds, "-o", label=f"reconcile of {statements:,} statements, measured"
     )
-    axes.set(xlabel="rules, millions", ylabel="seconds of processors", xlim=(0, None), ylim=(0, None))
+    highest = max(seconds for _, seconds in points)
+    axes.set(xlabel="rules, millions", ylabel="seconds of processors", xlim=(0, None), ylim=(0, 1.1 * highest))
     save(figure, axes, path)
 
 
