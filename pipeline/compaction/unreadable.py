@@ -13,6 +13,9 @@ from pipeline.lake.event_lake import EventLake
 from pipeline.lake.parquet import DataFile
 from pipeline.period import Period
 
+DROPPED = "dropped"
+"""Stands for a kind where lines are counted that were left out for good."""
+
 
 def read_again(lake: EventLake, arrived: Period, now: int, *, drop: bool) -> Mapping[str, int]:
     """Commit as what they are the lines of these hours that could not be read; or `drop` them. How many, by kind.
@@ -23,7 +26,8 @@ def read_again(lake: EventLake, arrived: Period, now: int, *, drop: bool) -> Map
     for hour in lake.view.manifests(arrived):
         if files := hour.kinds.get(UNREADABLE):
             read = {} if drop else _read_again(lake, hour.hour, files)
-            total.update({kind: sum(each.lines for each in some) for kind, some in read.items()})
+            became = {DROPPED: files} if drop else read
+            total.update({kind: sum(each.lines for each in some) for kind, some in became.items()})
             if read.keys() == {UNREADABLE}:
                 discard(lake.root, replace(hour, kinds=read))
             else:

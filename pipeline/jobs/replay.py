@@ -1,6 +1,7 @@
 """`replay`: send again what is lost, of what the command line chooses."""
 
 import argparse
+from collections.abc import Sequence
 
 import boto3
 from botocore.config import Config
@@ -11,7 +12,7 @@ from clarion.aws import IN_TIME
 from clarion.settings import Settings
 from pipeline.jobs.shared import name_incomplete, settings_of, with_period
 from pipeline.lake.event_lake import EventLake
-from pipeline.lake.plans import LEASE_MS
+from pipeline.lake.plans import LEASE_MS, run_of
 from pipeline.period import Period
 from pipeline.reconciliation.reconcile import reconcile
 from pipeline.repair import replay
@@ -30,22 +31,39 @@ class ReplaySettings(Settings):
 
 def run(lake: EventLake, options: argparse.Namespace) -> int:
     settings = None if options.dry_run else settings_of(ReplaySettings)
-    earlier = replay.unfinished(lake.root, options.now)
-    since = min([options.period.start, *replay.first_observations(lake, earlier)])
-    incomplete = name_incomplete(lake, with_period(options, Period(since, options.period.end)), up_to_now=True)
+    incomplete = name_incomplete(lake, options, up_to_now=True)
     if incomplete:
         log("nothing is sent: what seems to be lost may only be missing here. Compact what has arrived, up to now")
         if settings:
             return ExitCode.FINDING
+    stopped = [replay.unsent(lake, each, options.now) for each in replay.unfinished(lake.root, options.now)]
+    ready = [each for each in stopped if _is_known_since(lake, options, each)]
     found = reconcile(lake, options.period, options.now, terms_of(options)).differences
     lost = chosen(found, options)
     planned = replay.plan(
         lake, lost, options.period, options.now, dry_run=options.dry_run, queues_lost=options.queues_lost
     )
-    _log_plan(planned, replay.count_unsent(lake, earlier, options.now))
+    _log_plan(planned, sum(each.rest.count() for each in stopped))
+    is_whole = not incomplete and len(ready) == len(stopped)
     if settings:
-        return _send(lake, settings, options)
-    return ExitCode.FINDING if incomplete else ExitCode.DONE
+        new = [each for each in replay.unfinished(lake.root, options.now) if run_of(each) == planned.run]
+        runs = [*ready, *(replay.just_planned(lake, each) for each in new)]
+        is_whole &= _send(lake, settings, options, runs)
+    return ExitCode.DONE if is_whole else ExitCode.FINDING
+
+
+def _is_known_since(lake: EventLake, options: argparse.Namespace, stopped: replay.Unsent) -> bool:
+    """Whether the lake has all hours since what a stopped run has left: some of it may have been delivered in them.
+
+    Of the hours since the period's first one, the job has asked already.
+    """
+    if stopped.since is None or stopped.since >= options.period.start:
+        return True
+    since = with_period(options, Period(stopped.since, options.period.end))
+    if not name_incomplete(lake, since, up_to_now=True):
+        return True
+    log(f"nothing is sent of run {run_of(stopped.run)}, which was stopped: it may have been delivered in these hours")
+    return False
 
 
 def _log_plan(planned: replay.Planned, earlier: int) -> None:
@@ -56,15 +74,18 @@ def _log_plan(planned: replay.Planned, earlier: int) -> None:
     log(f"{earlier:>12,} messages that earlier runs have still to send")
 
 
-def _send(lake: EventLake, settings: ReplaySettings, options: argparse.Namespace) -> int:
+def _send(
+    lake: EventLake, settings: ReplaySettings, options: argparse.Namespace, runs: Sequence[replay.Unsent]
+) -> bool:
+    """Whether no other process is sending any of these."""
     report = every_thousand("sent")
     client, queue = boto3.client("sqs", config=PATIENT), settings.envelopes_queue_url
-    sent = replay.send(lake, client, queue, now=options.now, per_second=options.per_second, on_progress=report)
+    sent = replay.send(lake, client, queue, runs, per_second=options.per_second, on_progress=report)
     log(f"{sent.messages:>12,} messages sent")
     for run_left in sent.left:
         again = "if it was killed, another one can finish it"
         log(f"run {run_left} is left to who is sending it; {again} {LEASE_MS // 1000} seconds later")
-    return ExitCode.FINDING if sent.left else ExitCode.DONE
+    return not sent.left
 
 
 def chosen(differences: DataFrame, options: argparse.Namespace) -> DataFrame:

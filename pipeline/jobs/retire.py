@@ -30,8 +30,9 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
         log("no idle one is listed: the lake may not know of its use. Compact what has arrived, or ask for fewer days")
     after = retire.RetireAfter(dead=options.dead_days, idle=None if incomplete else options.idle_days)
     useless = retire.useless(lake, options.now, after).persist()
-    for row in useless.groupBy("why").count().collect():
-        log(f"{row['count']:>12,} {row['why']}")
+    counts = {row["why"]: row["count"] for row in useless.groupBy("why").count().collect()}
+    for why in ("dead",) if incomplete else ("dead", "idle"):
+        log(f"{counts.get(why, 0):>12,} {why}")
     for row in useless.orderBy("since").limit(options.show).collect():
         since = datetime.fromtimestamp(row["since"] / 1000, UTC)
         log(f"{row['subscription_id']}  {row['why']} since {since:%Y-%m-%d}")

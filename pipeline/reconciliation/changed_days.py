@@ -27,7 +27,7 @@ from clarion.limiter import LATENESS, SKEW
 from pipeline.columns import EventKind
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.in_force.states import MARGIN_MS, limit_history
-from pipeline.lake.commits import CommitConflict, Manifest, commit, new_commit, read_manifest
+from pipeline.lake.commits import LAKE_ERRORS, CommitConflict, Manifest, commit, new_commit, read_manifest
 from pipeline.lake.dedup import judged_at
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import SCHEMAS
@@ -110,17 +110,28 @@ def _changed(
 
 
 def _has_other_incomplete_hours(lake: EventLake, day: Period, unseen: Sequence[Manifest], now: int) -> bool:
-    """Whether an hour is unseen that is its own or on its page, and the hours that can't be judged, or why, are not those."""
+    """Whether an hour is unseen that is its own or on its page, and the hours that can't be judged, or why, are not those.
+
+    A page whose table of hours is gone or damaged counts as one of others.
+    """
     own = arrivals(day, day.end + HOUR_MS)
-    page = read_manifest(lake.root, report_name(day))
-    hours = _rows(lake.root, page, HOURS_TABLE).get(HOURS_TABLE, ()) if page else ()
-    named = {row["hour"]: row["problem"] for row in hours if row["problem"]}
+    try:
+        named = _problems(lake.root, day)
+    except LAKE_ERRORS:
+        return True
     concerning = (hour.hour for hour in unseen if own.has_hour(hour.hour) or hour.hour in named)
     return any(concerning) and named != dict(incomplete_hours(lake.view, day, now))
 
 
-def _rows(root: str, found: Manifest, name: str) -> dict[str, list[dict[str, Any]]]:
-    return {name: rows.to_pylist() for name, rows in read_tables(root, found, (name,)).items()}
+def _problems(root: str, day: Period) -> dict[str, str]:
+    """Why hours can't be judged, by hour, as the day's page says."""
+    page = read_manifest(root, report_name(day))
+    hours = _rows(root, page, HOURS_TABLE) if page else ()
+    return {row["hour"]: row["problem"] for row in hours if row["problem"]}
+
+
+def _rows(root: str, found: Manifest, table: str) -> list[dict[str, Any]]:
+    return [row for rows in read_tables(root, found, (table,)).values() for row in rows.to_pylist()]
 
 
 def note_seen(root: str, judged: JudgedDays, arrived: Sequence[Manifest], now: int) -> None:
@@ -231,8 +242,14 @@ def _by_changes_in_force(lines: Lines, lake: EventLake, judged: JudgedDays) -> s
 
 
 def _is_decided_since(since: int, lake: EventLake, day: Period, differences: Manifest) -> bool:
-    """Whether an envelope of a day was decided on the next one, `since` a change or as shortly before as to be in doubt."""
-    terms, _ = judged_by(_rows(lake.root, differences, TERMS))
+    """Whether an envelope of a day was decided on the next one, `since` a change or as shortly before as to be in doubt.
+
+    So it is taken to be where the terms that say how shortly are gone or damaged.
+    """
+    try:
+        terms, _ = judged_by({TERMS: _rows(lake.root, differences, TERMS)})
+    except LAKE_ERRORS:
+        return True
     decided = Period(since - terms.grace_of_limits, day.end + DAY_MS)
     hours = lake.view.manifests(arrivals(decided, decided.end + HOUR_MS))
     envelopes = _lines_of(lake, [hour for hour in hours if hour.hour in differences.seen], EventKind.ENVELOPE)

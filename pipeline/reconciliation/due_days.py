@@ -1,7 +1,7 @@
 """Which days the daily run has to judge: yesterday, and of the six days before it those that nobody has judged as they are.
 
-These were never judged, have no page of their differences, or have an hour that was sealed anew since. What came late
-under hours of other days is looked for by `changed_days`.
+These were never judged, or before they were over, have no page of their differences, or have an hour that was sealed
+anew since. What came late under hours of other days is looked for by `changed_days`.
 """
 
 from dataclasses import replace
@@ -9,13 +9,14 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from pipeline.compaction.compact import new_files
+from pipeline.compaction.completeness import is_over
 from pipeline.lake.commits import MANIFESTS, LakeView, read_manifest, read_manifests, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.files import folders
 from pipeline.lake.raw import RAW, arrival_hour, is_day
 from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_days
-from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, SNAPSHOT_DAYS, Period, arrivals, hour_start
-from pipeline.report.report_files import is_written, report_name
+from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, SNAPSHOT_DAYS, Period, arrivals, hour_path, hour_start
+from pipeline.report.report_files import compared_at, report_name
 
 CATCH_UP_DAYS = 7
 """How far back an unjudged day is judged without `--from`, yesterday included."""
@@ -51,9 +52,10 @@ def _was_never_judged(root: str, day: Period) -> bool:
 
 
 def is_judged(view: LakeView, day: Period) -> bool:
-    """Whether `reconcile` has judged it as it is by now, and there is a page of that."""
+    """Whether `reconcile` has judged it as it is by now, after all its hours were over, and there is a page of that."""
     differences = read_manifest(view.root, differences_name(day))
-    if differences is None or not is_written(view.root, day, differences):
+    at = compared_at(view.root, day, differences) if differences else None
+    if differences is None or at is None or not is_over(hour_path(day.end), at):
         return False
     arrived = view.manifests(arrivals(day, day.end + HOUR_MS))
     return all(each.sealed_at is not None and each.sealed_at == differences.seen.get(each.hour) for each in arrived)

@@ -11,7 +11,7 @@ an end since: at most one batch of ten goes out again, under the same receipts, 
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import batched
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,19 @@ class Planned:
     expired: int
     known: int
     waiting: int
+
+
+@dataclass(frozen=True)
+class Unsent:
+    """What is left to send of a run: `rest`, in `PLAN`.
+
+    `since` is when the earliest envelope was observed of what the run has not sent, in UNIX milliseconds; None if it
+    has sent all.
+    """
+
+    run: Manifest
+    since: int | None
+    rest: DataFrame
 
 
 @dataclass(frozen=True)
@@ -140,23 +153,21 @@ def send(  # noqa: PLR0913 - each by name
     lake: EventLake,
     client: "SQSClient",
     queue_url: str,
+    runs: Iterable[Unsent],
     *,
-    now: int,
     per_second: float,
     on_progress: Callable[[int], None],
 ) -> Sent:
-    """Send what is planned and not yet sent, and no other process is sending; tell `on_progress` the number as it grows."""
+    """Send what no other process is sending of each run, in turn; tell `on_progress` the number as it grows."""
     sent, left = 0, list[str]()
-    for planned in unfinished(lake.root, now):
-        run = run_of(planned)
-        # Before the lease is taken: this may take longer than the lease lasts.
-        rest = unsent(lake, planned, now)
+    for each in runs:
+        run = run_of(each.run)
         lease = RunLease(lake.root, run, pause_ms=round(1_000 * BATCH / per_second))
         if (place := lease.take()) is None:
             left.append(run)
             continue
         try:
-            for batch in batched(_messages(rest, place), BATCH, strict=False):
+            for batch in batched(_messages(each.rest, place), BATCH, strict=False):
                 begun = time.monotonic()
                 _send_batch(client, queue_url, [message for _, message in batch])
                 sent += len(batch)
@@ -177,41 +188,26 @@ def unfinished(root: str, now: int) -> list[Manifest]:
     return [run for run in runs_since(root, now - CLAIM_LOOKBACK_MS) if not progress(root, run_of(run)).done]
 
 
-def first_observations(lake: EventLake, runs: Iterable[Manifest]) -> list[int]:
-    """When the earliest envelope of each run's unsent messages was observed, in UNIX milliseconds.
-
-    Without those that have none left.
-    """
-    return [first for run in runs if (first := _first_observed(_rest(lake, run))) is not None]
-
-
-def count_unsent(lake: EventLake, runs: Iterable[Manifest], now: int) -> int:
-    return sum(unsent(lake, run, now).count() for run in runs)
-
-
-def unsent(lake: EventLake, run: Manifest, now: int) -> DataFrame:
-    """`PLAN`: what of a run was not sent, without what has an ended push by now (see `outcomes`).
+def unsent(lake: EventLake, run: Manifest, now: int) -> Unsent:
+    """Of a run that was stopped, without what has an ended push by now (see `outcomes`).
 
     What dispatch is retrying is left in: a run is never planned again, so what it leaves out is never sent.
     """
-    rest = _rest(lake, run)
-    if (first := _first_observed(rest)) is None:
-        return rest
-    pushed = lake.read(EventKind.PUSH, arrivals(Period(first, now), now)).join(
-        rest.select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftsemi"
+    found = just_planned(lake, run)
+    if found.since is None:
+        return found
+    pushed = lake.read(EventKind.PUSH, arrivals(Period(found.since, now), now)).join(
+        found.rest.select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftsemi"
     )
     ended = outcomes(pushed).where("ended").select(*NOTIFICATION_KEY).localCheckpoint()
-    return rest.join(ended, on=list(NOTIFICATION_KEY), how="leftanti")
+    return replace(found, rest=found.rest.join(ended, on=list(NOTIFICATION_KEY), how="leftanti"))
 
 
-def _rest(lake: EventLake, run: Manifest) -> DataFrame:
-    return lake.read_commit(run, PLAN).where(F.col("place") > progress(lake.root, run_of(run)).sent)
-
-
-def _first_observed(rest: DataFrame) -> int | None:
+def just_planned(lake: EventLake, run: Manifest) -> Unsent:
+    """Of a run whose plan knew all that has ended by now."""
+    rest = lake.read_commit(run, PLAN).where(F.col("place") > progress(lake.root, run_of(run)).sent)
     observed_at = F.get_json_object("message", "$.observed_at").cast("long")
-    first: int | None = rest.agg(F.min(observed_at)).collect()[0][0]
-    return first
+    return Unsent(run, rest.agg(F.min(observed_at)).collect()[0][0], rest)
 
 
 def _messages(rest: DataFrame, after: int) -> Iterator[tuple[int, str]]:

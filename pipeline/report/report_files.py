@@ -58,10 +58,15 @@ def write_page(root: str, period: Period, made: str, html: str, judged: Manifest
 
 def is_written(root: str, period: Period, judged: Manifest) -> bool:
     """Whether there is a page of these differences, and not only of earlier ones."""
+    return compared_at(root, period, judged) is not None
+
+
+def compared_at(root: str, period: Period, judged: Manifest) -> int | None:
+    """When these differences were found (UNIX milliseconds), as their page has it; None if there is none of them."""
     last = read_manifest(root, report_name(period))
-    if last is None or last.sealed_at is None:
-        return False
-    return last.seen == judged.seen and last.shows == _name_of(judged)
+    if last is None or last.seen != judged.seen or last.shows != _name_of(judged):
+        return None
+    return last.sealed_at
 
 
 def _name_of(differences: Manifest) -> str | None:

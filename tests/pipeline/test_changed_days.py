@@ -21,7 +21,7 @@ from pipeline.period import DAY_MS, EVER, HOUR_MS, Period, hour_path
 from pipeline.reconciliation.changed_days import changed_days, note_seen
 from pipeline.reconciliation.claims import CLAIM, write_claims
 from pipeline.reconciliation.due_days import first_uncompacted
-from pipeline.report.report_files import page_path, write_page, write_tables
+from pipeline.report.report_files import page_path, report_name, write_page, write_tables
 from tests.pipeline.small_lake import PHONE, SmallLake, Way, ruled
 from tests.pipeline.test_daily import judged
 
@@ -161,6 +161,15 @@ def test_a_day_is_judged_again_once_if_other_hours_of_it_cant_be_judged_than_its
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[:1]
     judged(lake, DAYS[0], {}, NOW)
     assert changed_days(lake, YESTERDAY, NOW) == []
+
+
+def test_a_day_whose_page_has_lost_its_table_of_hours_is_judged_again_and_the_search_goes_on(lake: EventLake) -> None:
+    page = read_manifest(lake.root, report_name(DAYS[1]))
+    assert page
+    Path(lake.root, page.kinds["hours"][0].path).unlink()
+    SmallLake(lake.root).commit(Way(START + HOUR_MS).notification(), at=ARRIVED)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW) == DAYS[:2]
 
 
 def test_the_next_day_is_judged_again_if_what_was_decided_shortly_before_counts_for_its_limits(lake: EventLake) -> None:

@@ -3,12 +3,14 @@
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from moto import mock_aws
 from pyspark.sql import SparkSession
 
 from clarion.clock import now_ms
@@ -124,12 +126,12 @@ def test_an_hour_of_which_a_data_file_is_gone_is_named_before_it_is_read(
     assert f"incomplete: {LOST}: 1 data files are gone" in capsys.readouterr().err
 
 
-def replayed(lake: EventLake, *, dry: bool) -> int:
+def replayed(lake: EventLake, *, dry: bool, queue: str = "https://sqs.example.org/queue") -> int:
     """The command line takes a time of the past only with --dry-run."""
     wanted = arguments.parse(["replay", "--dry-run", "--lake", lake.root, *ASKED, *NOW])
     wanted.dry_run = dry
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CLARION_ENVELOPES_QUEUE_URL", "https://sqs.example.org/queue")
+        patch.setenv("CLARION_ENVELOPES_QUEUE_URL", queue)
         return JOBS["replay"](lake, wanted)
 
 
@@ -190,18 +192,30 @@ def test_a_replay_sends_nothing_while_an_hour_after_its_period_has_lines_that_ca
     assert f"incomplete: {LOST[:10]}/05: 1 lines can't be read" in capsys.readouterr().err
 
 
-def test_a_replay_asks_as_much_of_the_hours_since_what_a_stopped_run_has_left(
-    quiet: EventLake, capsys: pytest.CaptureFixture[str]
+@pytest.fixture
+def queue() -> Iterator[str]:
+    """The URL of a queue of SQS."""
+    with mock_aws():
+        yield boto3.client("sqs", region_name="eu-central-1").create_queue(QueueName="envelopes")["QueueUrl"]
+
+
+def test_a_replay_leaves_a_stopped_run_alone_while_hours_since_what_it_has_left_are_missing(
+    quiet: EventLake, queue: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Three hours before the replay's own first one, of which this lake has nothing."""
-    message = json.dumps({"observed_at": START - 4 * HOUR_MS})
-    quiet.write_named(run_name("000001"), quiet.spark.createDataFrame([(0, "r", "s", message)], PLAN), START)
+    """Of one run the lake has nothing of the three hours before the replay's own first one; of the other it has all."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    for run, observed_at in (("000001", START - 4 * HOUR_MS), ("000002", START)):
+        message = json.dumps({"run": run, "observed_at": observed_at})
+        quiet.write_named(run_name(run), quiet.spark.createDataFrame([(0, run, "s", message)], PLAN), START)
     assert replayed(quiet, dry=True) == 1
     said = capsys.readouterr().err
     first, last = (hour_path(START - hours * HOUR_MS) for hours in (5, 2))
     assert f"incomplete: {first} to {last[-2:]}: nothing has arrived" in said
-    assert "  1 messages that earlier runs have still to send" in said
-    assert replayed(quiet, dry=False) == 1
+    assert "nothing is sent of run 000001" in said
+    assert "  2 messages that earlier runs have still to send" in said
+    assert replayed(quiet, dry=False, queue=queue) == 1
+    received = boto3.client("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
+    assert [json.loads(each["Body"])["run"] for each in received] == ["000002"]
 
 
 def test_a_replay_names_hours_of_which_nothing_has_come_or_nobody_has_compacted_it(
@@ -246,6 +260,22 @@ def test_a_count_that_comes_a_night_later_has_the_day_judged_again(spark: SparkS
     compact(lake, Period(START, now), now, {hour_path(START + 5 * HOUR_MS): 5_000})
     assert is_judged(lake.view, day) is False
     assert changed_days(lake, later, now) == [day]
+
+
+@pytest.mark.parametrize("at", [START + 20 * HOUR_MS, START + DAY_MS + HOUR_MS])
+def test_a_day_that_was_judged_before_all_its_hours_were_over_is_due(
+    spark: SparkSession, tmp_path: Path, at: int
+) -> None:
+    """Its last hours have no file at all: a page made by then names no problem of theirs."""
+    lake = EventLake(spark, str(tmp_path))
+    arrive(lake.root, range(20))
+    day, over = Period(START, START + DAY_MS), START + DAY_MS + 2 * HOUR_MS
+    compact(lake, Period(START, START + 20 * HOUR_MS), over)
+    hours = {found.hour: found.sealed_at for found in lake.view.manifests(day)}
+    judged(lake, day, hours, at)
+    assert not is_judged(lake.view, day)
+    judged(lake, day, hours, over)
+    assert is_judged(lake.view, day)
 
 
 def test_a_late_file_that_a_batch_commits_which_is_done_again_has_the_day_judged_again(

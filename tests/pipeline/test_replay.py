@@ -203,9 +203,8 @@ def test_what_has_come_to_an_end_since_a_run_was_stopped_is_not_sent(lake: Event
     small.commit(delivered.push(), at=START + 3 * HOUR_MS)
     small.commit(stale.push(PushDecision.STALE), retried.push(PushDecision.RETRY), at=later + HOUR_MS)
     lake.view.refresh()
-    earlier = replay.unfinished(lake.root, NOW)
-    assert replay.first_observations(lake, earlier) == [delivered.began]
-    assert replay.count_unsent(lake, earlier, NOW) == 2
+    [left] = unsent(lake)
+    assert (left.since, left.rest.count()) == (delivered.began, 2)
     queues = Queues()
     assert send(lake, queues) == 2
     assert {read_match_message(body).receipt for _, body in queues.sent} == {retried.receipt, untried.receipt}
@@ -228,7 +227,11 @@ def test_a_replay_that_begins_beside_another_leaves_its_run_to_it(lake: EventLak
 
 def _send(lake: EventLake, queues: Queues, per_second: float, report: Callable[[int], None]) -> replay.Sent:
     # It speaks as much of SQS as is needed.
-    return replay.send(lake, queues, "envelopes", now=NOW, per_second=per_second, on_progress=report)  # type: ignore[arg-type]
+    return replay.send(lake, queues, "envelopes", unsent(lake), per_second=per_second, on_progress=report)  # type: ignore[arg-type]
+
+
+def unsent(lake: EventLake) -> list[replay.Unsent]:
+    return [replay.unsent(lake, each, NOW) for each in replay.unfinished(lake.root, NOW)]
 
 
 def _unplanned(lake: EventLake) -> EventLake:
