@@ -103,7 +103,7 @@ def judge_notification(one: Notified, terms: Terms) -> DecisionVerdict:
     against = _against(one, asked, terms)
     judge = _judge_queued if one.found is QUEUED else _judge_unqueued
     verdict = judge(one, asked, against, terms)
-    if one.replayed and verdict.found in REPAIRED and any(map(_has_ended, one.pushes)):
+    if one.replayed and verdict.found in REPAIRED and any(map(is_final, one.pushes)):
         return replace(verdict, found=RIGHT, reasons=(*verdict.reasons, "A replay has sent it again since."))
     if verdict.found == RIGHT and one.found and against is None and asked.refusals:
         secret = f"Its rule's condition is secret: {_alternatives(asked)} may be right, and only match could say which."
@@ -171,10 +171,6 @@ def _for_it(one: Notified, asked: RuleAnswers) -> tuple[str, ...]:
     named = (f"A rule in force since {clock(span.since)} names it ({span.described})." for span in one.rules[:1])
     wanted = [f"So it is wanted as {_alternatives(asked)}."] if asked.answers else []
     return (*named, *wanted, *within_limits(one))
-
-
-def _has_ended(push: PushTried) -> bool:
-    return is_final(push) or push.decision is PushDecision.STALE
 
 
 def _without_end(last: PushTried) -> str:

@@ -60,7 +60,10 @@ class RunLease:
         self._clock = clock
 
     def take(self) -> int | None:
-        """The last place that has been sent, -1 if none has; None if another process has the run, or it is finished."""
+        """The last place that has been sent, -1 if none has; None if another process has the run.
+
+        A run that is finished is held by nobody.
+        """
         found = RunProgress()
 
         def taken(known: RunProgress) -> RunProgress | None:
@@ -68,7 +71,7 @@ class RunLease:
             found = known
             return None if known.done or known.until > self._clock() else self._held(known)
 
-        return found.sent if self._swap(taken) else None
+        return found.sent if self._swap(taken) or found.done else None
 
     def advance(self, place: int) -> bool:
         """After all up to `place` has been sent. If it returns False another process has the run now."""

@@ -279,9 +279,9 @@ def replays(lake: EventLake, since: int) -> DataFrame:
 
 
 def without_repaired(differences: DataFrame, pushes: DataFrame, replayed: DataFrame) -> DataFrame:
-    """A replay has repaired what was lost, once its push has come to an end; that it came late was known."""
-    ended = pushes.where(F.col("ended")).select(*NOTIFICATION_KEY)
-    repaired = replayed.join(ended, on=list(NOTIFICATION_KEY), how="leftsemi")
+    """A replay has repaired what was lost, once a provider has taken or refused its push; that it came late was known."""
+    done = pushes.where(F.col("done")).select(*NOTIFICATION_KEY)
+    repaired = replayed.join(done, on=list(NOTIFICATION_KEY), how="leftsemi")
     both = [F.col(f"differs.{name}") == F.col(f"repaired.{name}") for name in NOTIFICATION_KEY]
     known = F.col("difference") != Difference.UNEXPECTED
     return differences.alias("differs").join(repaired.alias("repaired"), on=[*both, known], how="leftanti")

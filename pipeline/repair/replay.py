@@ -11,9 +11,9 @@ an end since: at most one batch of ten goes out again, under the same receipts, 
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import batched
+from itertools import batched, chain, islice
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -66,8 +66,7 @@ class Planned:
 class Unsent:
     """What is left to send of a run: `rest`, in `PLAN`.
 
-    `since` is when the earliest envelope was observed of what the run has not sent, in UNIX milliseconds; None if it
-    has sent all.
+    `since` is when the earliest of its envelopes was observed, in UNIX milliseconds; None if nothing is left.
     """
 
     run: Manifest
@@ -163,11 +162,13 @@ def send(  # noqa: PLR0913 - each by name
     for each in runs:
         run = run_of(each.run)
         lease = RunLease(lake.root, run, pause_ms=round(1_000 * BATCH / per_second))
+        # Sorted before the lease is taken: that may take longer than the lease lasts.
+        messages = _messages(each.rest)
         if (place := lease.take()) is None:
             left.append(run)
             continue
         try:
-            for batch in batched(_messages(each.rest, place), BATCH, strict=False):
+            for batch in batched(((at, text) for at, text in messages if at > place), BATCH, strict=False):
                 begun = time.monotonic()
                 _send_batch(client, queue_url, [message for _, message in batch])
                 sent += len(batch)
@@ -200,20 +201,24 @@ def unsent(lake: EventLake, run: Manifest, now: int) -> Unsent:
         found.rest.select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftsemi"
     )
     ended = outcomes(pushed).where("ended").select(*NOTIFICATION_KEY).localCheckpoint()
-    return replace(found, rest=found.rest.join(ended, on=list(NOTIFICATION_KEY), how="leftanti"))
+    return _unsent(run, found.rest.join(ended, on=list(NOTIFICATION_KEY), how="leftanti"))
 
 
 def just_planned(lake: EventLake, run: Manifest) -> Unsent:
     """Of a run whose plan knew all that has ended by now."""
-    rest = lake.read_commit(run, PLAN).where(F.col("place") > progress(lake.root, run_of(run)).sent)
+    return _unsent(run, lake.read_commit(run, PLAN).where(F.col("place") > progress(lake.root, run_of(run)).sent))
+
+
+def _unsent(run: Manifest, rest: DataFrame) -> Unsent:
     observed_at = F.get_json_object("message", "$.observed_at").cast("long")
     return Unsent(run, rest.agg(F.min(observed_at)).collect()[0][0], rest)
 
 
-def _messages(rest: DataFrame, after: int) -> Iterator[tuple[int, str]]:
-    """`place, message` of what lies behind the place `after`, in order, a partition at a time."""
-    for row in rest.where(F.col("place") > after).select("place", "message").orderBy("place").toLocalIterator():
-        yield row["place"], row["message"]
+def _messages(rest: DataFrame) -> Iterator[tuple[int, str]]:
+    """`place, message` in order, a partition at a time; the first is there once this has returned."""
+    ordered = rest.select("place", "message").orderBy("place").toLocalIterator()
+    rows = ((row["place"], row["message"]) for row in ordered)
+    return chain(list(islice(rows, 1)), rows)
 
 
 def _send_batch(client: "SQSClient", queue_url: str, messages: Sequence[str]) -> None:

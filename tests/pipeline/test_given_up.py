@@ -37,8 +37,8 @@ def written(small: SmallLake, *lasts: Mapping[str, object]) -> list[Way]:
     return ways
 
 
-def explained(lake: EventLake, ways: Sequence[Way]) -> list[str]:
-    requests = [ExplainRequest(way.envelope_id, DAY) for way in ways]
+def explained(lake: EventLake, ways: Sequence[Way], period: Period = DAY) -> list[str]:
+    requests = [ExplainRequest(way.envelope_id, period) for way in ways]
     return [explain(Lookup(lake.root), request).receipts[0].notifications[0].verdict.found for request in requests]
 
 
@@ -98,6 +98,19 @@ def test_what_is_retried_still_is_named_and_not_sent_again_as_long_as_a_queue_ma
     assert planned(lake, waiting, queues_lost=True) == (1, 0)
     assert differences(lake, later) == [("missing", "given up after attempt 7: UNAVAILABLE")]
     assert planned(lake, later) == (1, 0)
+
+
+def test_what_was_sent_again_and_was_too_old_by_then_is_still_a_difference(spark: SparkSession, tmp_path: Path) -> None:
+    lake, small, way = EventLake(spark, str(tmp_path)), SmallLake(tmp_path), Way(START)
+    small.stream(subscribed(at=START - HOUR_MS), ruled(way.key, at=START - HOUR_MS))
+    small.stream(way.observed(), way.envelope(), way.notification())
+    now = DAY.end + 2 * HOUR_MS
+    assert differences(lake, now) == [("missing", "queued, but never tried")]
+    replay.plan(lake, reconcile(lake, DAY, now, DEFAULT).differences, DAY, now, dry_run=False)
+    way.at = now
+    small.stream(way.push(PushDecision.STALE, latency_ms=now - way.began), at=now)
+    assert differences(lake, now + HOUR_MS) == [("late", "too late to be of use")]
+    assert explained(lake, [way], Period(START, now + HOUR_MS)) == ["late"]
 
 
 def planned(lake: EventLake, now: int, *, queues_lost: bool = False) -> tuple[int, int]:

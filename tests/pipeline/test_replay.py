@@ -204,11 +204,24 @@ def test_what_has_come_to_an_end_since_a_run_was_stopped_is_not_sent(lake: Event
     small.commit(stale.push(PushDecision.STALE), retried.push(PushDecision.RETRY), at=later + HOUR_MS)
     lake.view.refresh()
     [left] = unsent(lake)
-    assert (left.since, left.rest.count()) == (delivered.began, 2)
+    assert (left.since, left.rest.count()) == (retried.began, 2)
     queues = Queues()
     assert send(lake, queues) == 2
     assert {read_match_message(body).receipt for _, body in queues.sent} == {retried.receipt, untried.receipt}
     assert replay.unfinished(lake.root, NOW) == []
+
+
+def test_a_stopped_run_of_which_all_has_come_to_an_end_since_needs_no_hour_of_its_time(lake: EventLake) -> None:
+    small, way = SmallLake(lake.root), Way()
+    small.commit(way.observed())
+    lost = [{"difference": "missing", "receipt": str(way.receipt), "subscription_id": str(PHONE)}]
+    period = Period(START, START + HOUR_MS)
+    replay.plan(lake, lake.spark.createDataFrame(lost, DIFFERENCE), period, START + HOUR_MS, dry_run=False)
+    assert [each.since for each in unsent(lake)] == [way.began]
+    small.commit(way.push(), at=START + 3 * HOUR_MS)
+    lake.view.refresh()
+    assert [each.since for each in unsent(lake)] == [None]
+    assert (send(lake, Queues()), unsent(lake)) == (0, [])
 
 
 def test_a_replay_that_begins_beside_another_leaves_its_run_to_it(lake: EventLake) -> None:
@@ -223,6 +236,15 @@ def test_a_replay_that_begins_beside_another_leaves_its_run_to_it(lake: EventLak
     assert beside == [replay.Sent(0, ["000001"])] * 3
     assert (len(first.sent), second.sent) == (30, [])
     assert _send(lake, second, QUICK, lambda _: None) == replay.Sent(0, [])
+
+
+def test_a_run_that_another_replay_has_finished_meanwhile_is_left_to_nobody(lake: EventLake) -> None:
+    rows = [(place, f"r{place}", "s", f"message {place}") for place in range(2)]
+    lake.write_named(run_name("000001"), lake.spark.createDataFrame(rows, PLAN), NOW)
+    stopped, queues = unsent(lake), Queues()
+    assert send(lake, queues) == 2
+    sent = replay.send(lake, queues, "envelopes", stopped, per_second=QUICK, on_progress=print)  # type: ignore[arg-type]
+    assert (sent, len(queues.sent)) == (replay.Sent(0, []), 2)
 
 
 def _send(lake: EventLake, queues: Queues, per_second: float, report: Callable[[int], None]) -> replay.Sent:
