@@ -1,5 +1,6 @@
 """Whether the lake has all of a period: no comparison finds what is not there, so this comes before any judgement."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
@@ -18,6 +19,8 @@ FRESH_MS = 30 * 60_000
 """How long a file, or an hour that has all its files, may be without its compaction where `up_to_now` is asked for."""
 EXAMPLE = ", such as "
 """What follows in a reason is a file of that hour."""
+_IN_FOLDER = re.compile("/hour=|/commit=")
+"""What follows the folder of a day's files of a kind, or of those of a name."""
 
 
 class IncompleteHour(NamedTuple):
@@ -136,11 +139,17 @@ def _unfinished(manifest: Manifest) -> Iterator[str]:
         yield "it was not over when it was compacted"
 
 
+def damaged_files(root: str, found: Collection[Manifest]) -> list[str]:
+    """The data files of these manifests that are gone, or have another size than was written."""
+    sizes = _sizes(root, found)
+    return [path for manifest in found for path in _damaged(manifest.files, sizes)]
+
+
 def _damaged(files: Iterable[DataFile], sizes: Mapping[str, int]) -> Iterator[str]:
     return (each.path for each in files if sizes.get(each.path) != each.bytes)
 
 
 def _sizes(root: str, found: Iterable[Manifest]) -> dict[str, int]:
-    """The sizes of all files in the folders that the manifests name files of, by path."""
-    days = {each.path.partition("/hour=")[0] for manifest in found for each in manifest.files}
-    return {path: info.size for day in sorted(days) for path, info in listed(root, day).items()}
+    """The sizes of all files in the folders of the manifests' files, by path: the one of a day is listed once."""
+    folders = {_IN_FOLDER.split(each.path)[0] for manifest in found for each in manifest.files}
+    return {path: info.size for folder in sorted(folders) for path, info in listed(root, folder).items()}

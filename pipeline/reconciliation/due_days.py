@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pipeline.compaction.compact import new_files
 from pipeline.compaction.completeness import is_over
-from pipeline.lake.commits import MANIFESTS, LakeView, read_manifest, read_manifests, update
+from pipeline.lake.commits import MANIFESTS, LakeView, Manifest, read_manifest, read_manifests, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.files import folders
 from pipeline.lake.raw import RAW, arrival_hour, is_day
@@ -54,11 +54,16 @@ def _was_never_judged(root: str, day: Period) -> bool:
 def is_judged(view: LakeView, day: Period) -> bool:
     """Whether `reconcile` has judged it as it is by now, after all its hours were over, and there is a page of that."""
     differences = read_manifest(view.root, differences_name(day))
-    at = compared_at(view.root, day, differences) if differences else None
-    if differences is None or at is None or not is_over(hour_path(day.end), at):
+    if differences is None or not has_whole_page(view.root, day, differences):
         return False
     arrived = view.manifests(arrivals(day, day.end + HOUR_MS))
     return all(each.sealed_at is not None and each.sealed_at == differences.seen.get(each.hour) for each in arrived)
+
+
+def has_whole_page(root: str, day: Period, differences: Manifest) -> bool:
+    """Whether there is a page of these differences of a day, and all its hours were over when they were found."""
+    at = compared_at(root, day, differences)
+    return at is not None and is_over(hour_path(day.end), at)
 
 
 def unreported_days(root: str, yesterday: Period, now: int) -> list[Period]:

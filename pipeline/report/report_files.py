@@ -56,11 +56,6 @@ def write_page(root: str, period: Period, made: str, html: str, judged: Manifest
             commit(root, replace(noted, commit=new_commit()), made)
 
 
-def is_written(root: str, period: Period, judged: Manifest) -> bool:
-    """Whether there is a page of these differences, and not only of earlier ones."""
-    return compared_at(root, period, judged) is not None
-
-
 def compared_at(root: str, period: Period, judged: Manifest) -> int | None:
     """When these differences were found (UNIX milliseconds), as their page has it; None if there is none of them."""
     last = read_manifest(root, report_name(period))

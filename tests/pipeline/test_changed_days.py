@@ -3,6 +3,7 @@
 import gzip
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -13,10 +14,10 @@ from clarion.decisions import EnvelopeDecision, NotificationDecision
 from clarion.events import Event, LimitsLoaded
 from clarion.networks import STATEMENTS
 from pipeline.compaction.compact import compact
-from pipeline.lake.commits import LakeView, read_manifest, update
+from pipeline.lake.commits import LakeView, hour_folder, manifest_path, read_manifest, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.schemas import DIFFERENCE
-from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_name
+from pipeline.lake.snapshots import CLAIMS, IN_FORCE, day_of, snapshot_name
 from pipeline.period import DAY_MS, EVER, HOUR_MS, Period, hour_path
 from pipeline.reconciliation.changed_days import changed_days, note_seen
 from pipeline.reconciliation.claims import CLAIM, write_claims
@@ -29,6 +30,7 @@ START = 1_790_000_000_000 // DAY_MS * DAY_MS
 DAYS = [day_of(START + number * DAY_MS) for number in range(4)]
 JUDGED_AT, ARRIVED = DAYS[-1].end + 2 * HOUR_MS, DAYS[-1].end + DAY_MS
 YESTERDAY, NOW = day_of(ARRIVED), ARRIVED + DAY_MS
+claims_name = partial(snapshot_name, CLAIMS)
 LATE: dict[str, Callable[[Way], Event]] = {
     "unmatched": lambda way: way.envelope(EnvelopeDecision.UNMATCHED),
     "rate_limited": lambda way: way.notification(NotificationDecision.RATE_LIMITED),
@@ -68,20 +70,35 @@ def test_other_days_are_judged_again_whose_claims_or_differences_are_of_an_envel
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[:3]
 
 
-def test_a_day_is_judged_again_once_its_damaged_file_is_put_right_and_its_hour_compacted(lake: EventLake) -> None:
-    """By an operator: the daily run looks no further back for files than the last snapshot."""
+def judge_all(lake: EventLake, at: int) -> None:
+    """Once more, by all that is in the lake."""
+    seen = {each.hour: each.sealed_at for each in LakeView(lake.root).manifests(EVER)}
+    for day in DAYS:
+        judged(lake, day, seen, at)
+    lake.view.refresh()
+
+
+def stream_damaged(lake: EventLake) -> tuple[Path, bytes]:
+    """A file of the first day, and what it should be."""
     path = Path(lake.path(SmallLake(lake.root).stream(Way(START + HOUR_MS).observed())))
-    hour, whole = Period(START + HOUR_MS, START + 2 * HOUR_MS), path.read_bytes()
+    whole = path.read_bytes()
     path.write_bytes(whole[:-9])
+    return path, whole
+
+
+def test_days_are_judged_again_once_a_damaged_file_is_put_right_and_its_hour_compacted(lake: EventLake) -> None:
+    """By an operator: the daily run looks no further back for files than the last snapshot."""
+    path, whole = stream_damaged(lake)
+    hour = Period(START + HOUR_MS, START + 2 * HOUR_MS)
     assert len(compact(lake, hour, JUDGED_AT).damaged) == 1
+    judge_all(lake, JUDGED_AT)
     for kind in IN_FORCE:
         update(lake.root, snapshot_name(kind, DAYS[2]), lambda known: replace(known, sealed_at=JUDGED_AT))
     path.write_bytes(whole)
-    lake.view.refresh()
     assert first_uncompacted(lake, YESTERDAY.start) == YESTERDAY.start
     assert changed_days(lake, YESTERDAY, NOW) == []
     assert compact(lake, hour, NOW).lines == {"observed": 1}
-    assert changed_days(lake, YESTERDAY, NOW) == [DAYS[0]]
+    assert changed_days(lake, YESTERDAY, NOW) == DAYS
 
 
 def test_the_day_of_an_envelope_is_judged_again_that_was_decided_on_the_next_one(lake: EventLake) -> None:
@@ -145,31 +162,57 @@ def count_a_quiet_hour(lake: EventLake) -> None:
     compact(lake, Period(START, START + HOUR_MS), NOW, {hour_path(START): 0})
 
 
-def compact_unreadable_lines(lake: EventLake) -> None:
-    path = Path(lake.root, "events", "day=" + hour_path(START).replace("/", "/hour="), "1.gz")
+def compact_unreadable_lines(lake: EventLake, at: int = START) -> None:
+    path = Path(lake.path(f"events/{hour_folder(hour_path(at))}/1.gz"))
     path.parent.mkdir(parents=True)
     path.write_bytes(gzip.compress(b"no JSON\n"))
-    compact(lake, Period(START, START + HOUR_MS), NOW)
+    compact(lake, Period(at, at + HOUR_MS), NOW)
 
 
-@pytest.mark.parametrize("change", [count_a_quiet_hour, compact_unreadable_lines])
-def test_a_day_is_judged_again_once_if_other_hours_of_it_cant_be_judged_than_its_page_says(
-    lake: EventLake, change: Callable[[EventLake], None]
+@pytest.mark.parametrize(("change", "days"), [(count_a_quiet_hour, DAYS[:1]), (compact_unreadable_lines, DAYS[:1])])
+def test_days_are_judged_again_once_if_other_hours_cant_be_judged_than_their_pages_say(
+    lake: EventLake, change: Callable[[EventLake], None], days: list[Period]
 ) -> None:
     change(lake)
     lake.view.refresh()
-    assert changed_days(lake, YESTERDAY, NOW) == DAYS[:1]
-    judged(lake, DAYS[0], {}, NOW)
+    assert changed_days(lake, YESTERDAY, NOW) == days
+    for day in days:
+        judged(lake, day, {}, NOW)
     assert changed_days(lake, YESTERDAY, NOW) == []
 
 
-def test_a_day_whose_page_has_lost_its_table_of_hours_is_judged_again_and_the_search_goes_on(lake: EventLake) -> None:
-    page = read_manifest(lake.root, report_name(DAYS[1]))
-    assert page
-    Path(lake.root, page.kinds["hours"][0].path).unlink()
+@pytest.mark.parametrize("name", [report_name, differences_name, claims_name])
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"PAR1")])
+def test_a_day_of_which_a_file_is_lost_is_judged_again_and_the_search_goes_on(
+    lake: EventLake, spark: SparkSession, name: Callable[[Period], str], lose: Callable[[Path], object]
+) -> None:
+    """Of its page, its differences, or its claims."""
+    found = tuple((dict.fromkeys(DIFFERENCE.names) | {"difference": "missing", "receipt": "lost"}).values())
+    lake.write_named(differences_name(DAYS[1]), spark.createDataFrame([found], DIFFERENCE), JUDGED_AT)
+    claim = (b"", str(PHONE), "claimed", "queued", START, NOW)
+    write_claims(lake, DAYS[1], spark.createDataFrame([claim], CLAIM), JUDGED_AT)
+    judged(lake, DAYS[1], {}, JUDGED_AT)
+    kept = read_manifest(lake.root, name(DAYS[1]))
+    assert kept
+    lose(Path(lake.root, kept.files[0].path))
     SmallLake(lake.root).commit(Way(START + HOUR_MS).notification(), at=ARRIVED)
     lake.view.refresh()
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[:2]
+
+
+def test_a_day_whose_differences_have_a_manifest_that_cant_be_read_keeps_no_other_from_being_found(
+    lake: EventLake,
+) -> None:
+    Path(lake.root, manifest_path(differences_name(DAYS[1]))).write_text("{")
+    SmallLake(lake.root).commit(Way(START + HOUR_MS).notification(), at=ARRIVED)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW) == DAYS[:2]
+
+
+def test_a_day_that_was_judged_before_it_was_over_is_judged_again_for_more_than_a_week(lake: EventLake) -> None:
+    judged(lake, DAYS[0], {}, DAYS[0].end - 4 * HOUR_MS)
+    latest = [day_of(DAYS[0].start + back * DAY_MS) for back in (7, 15, 16)]
+    assert [changed_days(lake, day, NOW) for day in latest] == [DAYS[:1], DAYS[:1], []]
 
 
 def test_the_next_day_is_judged_again_if_what_was_decided_shortly_before_counts_for_its_limits(lake: EventLake) -> None:
@@ -233,21 +276,22 @@ def test_a_report_that_is_being_made_meanwhile_still_writes_its_page(lake: Event
 def test_yesterday_is_judged_again_by_a_second_run_of_a_night_if_other_hours_of_it_cant_be_judged(
     lake: EventLake,
 ) -> None:
-    judged(lake, YESTERDAY, {}, NOW)
+    judged(lake, YESTERDAY, {}, NOW + 2 * HOUR_MS)
+    assert YESTERDAY not in changed_days(lake, YESTERDAY, NOW + 2 * HOUR_MS)
     hour = Period(YESTERDAY.start, YESTERDAY.start + HOUR_MS)
-    compact(lake, hour, NOW + HOUR_MS, {hour_path(YESTERDAY.start): 5})
+    compact(lake, hour, NOW + 3 * HOUR_MS, {hour_path(YESTERDAY.start): 5})
     lake.view.refresh()
-    assert YESTERDAY in changed_days(lake, YESTERDAY, NOW + HOUR_MS)
+    assert YESTERDAY in changed_days(lake, YESTERDAY, NOW + 3 * HOUR_MS)
 
 
-def test_a_day_is_judged_again_once_an_hour_of_before_it_that_its_page_names_is_put_right(lake: EventLake) -> None:
-    compact_unreadable_lines(lake)
-    seen = {each.hour: each.sealed_at for each in LakeView(lake.root).manifests(EVER)}
-    for day in DAYS:
-        judged(lake, day, seen, NOW)
-    lake.view.refresh()
+@pytest.mark.parametrize("at", [START])
+def test_days_are_judged_again_once_an_hour_is_put_right_that_their_pages_name_however_old_it_is(
+    lake: EventLake, at: int
+) -> None:
+    compact_unreadable_lines(lake, at)
+    judge_all(lake, NOW)
     assert changed_days(lake, YESTERDAY, NOW) == []
-    update(lake.root, hour_path(START), lambda known: replace(known, sealed_at=NOW + HOUR_MS, kinds={}))
+    update(lake.root, hour_path(at), lambda known: replace(known, sealed_at=NOW + HOUR_MS, kinds={}))
     lake.view.refresh()
     assert changed_days(lake, YESTERDAY, NOW + DAY_MS) == DAYS
 
