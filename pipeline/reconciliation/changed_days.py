@@ -13,12 +13,14 @@ from contextlib import suppress
 from dataclasses import replace
 from operator import attrgetter
 
+from pipeline.compaction.compact import new_files
 from pipeline.compaction.completeness import incomplete_hours
 from pipeline.in_force.states import MARGIN_MS
 from pipeline.lake.commits import CommitConflict, LakeView, Manifest, commit, new_commit, read_manifest
 from pipeline.lake.event_lake import EventLake
+from pipeline.lake.raw import arrival_hour
 from pipeline.lake.snapshots import day_of
-from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, arrivals
+from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, Period, arrivals, hour_path
 from pipeline.reconciliation.judged_days import JudgedDay, JudgedDays, judged_days
 from pipeline.reconciliation.late_lines import concerned_days
 from pipeline.report.report_files import report_name
@@ -31,11 +33,13 @@ def changed_days(lake: EventLake, yesterday: Period, now: int, due: Collection[P
     """
     days = [day_of(start) for start in range(yesterday.start - LATEST_MS, yesterday.end, DAY_MS)]
     judged, changed = judged_days(lake.root, days)
-    arrived = lake.view.manifests(Period(yesterday.start - LATEST_MS - HOUR_MS, now))
+    looked_at = Period(yesterday.start - LATEST_MS - HOUR_MS, now)
+    arrived = lake.view.manifests(looked_at)
+    uncompacted = {arrival_hour(path) for path in new_files(lake, looked_at)}
     for at, some in _by_time(judged).items():
         unseen = _unseen(arrived, some, at, now)
         concerned = concerned_days(lake, some, unseen, yesterday, now)
-        hours = {hour.hour for hour in unseen}
+        hours = uncompacted | {hour.hour for hour in unseen}
         found = [
             day
             for day, known in some.items()
@@ -76,10 +80,15 @@ def _unseen(arrived: Sequence[Manifest], judged: JudgedDays, at: int, now: int) 
 
 
 def _has_other_problems(view: LakeView, day: Period, known: JudgedDay, changed: Collection[str], now: int) -> bool:
-    """Whether an hour has `changed` that is its own or on its page, and other hours can't be judged than the page says."""
-    own = arrivals(day, day.end + HOUR_MS)
-    concerning = (hour for hour in changed if own.has_hour(hour) or hour in known.problems)
-    return any(concerning) and known.problems != dict(incomplete_hours(view, day, now))
+    """Whether other hours can't be judged than the day's page says, or for other reasons.
+
+    There may be some if its page names any, whatever has been put right or removed since, or if an hour has `changed`
+    that is one of its own or earlier: of those before, what may say what was in force counts.
+    """
+    last = hour_path(day.end)
+    if not known.problems and all(hour > last for hour in changed):
+        return False
+    return known.problems != dict(incomplete_hours(view, day, now))
 
 
 def note_seen(root: str, judged: Mapping[Period, Manifest], arrived: Sequence[Manifest], now: int) -> None:

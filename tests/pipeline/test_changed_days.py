@@ -101,6 +101,19 @@ def test_days_are_judged_again_once_a_damaged_file_is_put_right_and_its_hour_com
     assert changed_days(lake, YESTERDAY, NOW) == DAYS
 
 
+def test_the_pages_of_days_name_a_damaged_file_that_came_late_and_no_longer_once_it_is_removed(lake: EventLake) -> None:
+    """No manifest says of either; to the days after its own, it may be of rules."""
+    SmallLake(lake.root).commit(Way(START + HOUR_MS).envelope())
+    judge_all(lake, JUDGED_AT)
+    assert changed_days(lake, YESTERDAY, NOW) == []
+    path = Path(lake.path(f"events/{hour_folder(hour_path(START + HOUR_MS))}/late.gz"))
+    for change in (lambda: path.write_bytes(b"\x1f\x8b"), path.unlink):
+        change()
+        assert changed_days(lake, YESTERDAY, NOW) == DAYS
+        judge_all(lake, NOW)
+        assert changed_days(lake, YESTERDAY, NOW) == []
+
+
 def test_the_day_of_an_envelope_is_judged_again_that_was_decided_on_the_next_one(lake: EventLake) -> None:
     """Observed at 22:30, decided at 02:30, and judged as of 01:30."""
     way = Way(DAYS[1].start - 90 * 60_000)
@@ -169,10 +182,11 @@ def compact_unreadable_lines(lake: EventLake, at: int = START) -> None:
     compact(lake, Period(at, at + HOUR_MS), NOW)
 
 
-@pytest.mark.parametrize(("change", "days"), [(count_a_quiet_hour, DAYS[:1]), (compact_unreadable_lines, DAYS[:1])])
+@pytest.mark.parametrize(("change", "days"), [(count_a_quiet_hour, DAYS[:1]), (compact_unreadable_lines, DAYS)])
 def test_days_are_judged_again_once_if_other_hours_cant_be_judged_than_their_pages_say(
     lake: EventLake, change: Callable[[EventLake], None], days: list[Period]
 ) -> None:
+    """Rules of days after may be among lines that can't be read."""
     change(lake)
     lake.view.refresh()
     assert changed_days(lake, YESTERDAY, NOW) == days
@@ -284,7 +298,7 @@ def test_yesterday_is_judged_again_by_a_second_run_of_a_night_if_other_hours_of_
     assert YESTERDAY in changed_days(lake, YESTERDAY, NOW + 3 * HOUR_MS)
 
 
-@pytest.mark.parametrize("at", [START])
+@pytest.mark.parametrize("at", [START, START - 20 * DAY_MS])
 def test_days_are_judged_again_once_an_hour_is_put_right_that_their_pages_name_however_old_it_is(
     lake: EventLake, at: int
 ) -> None:
