@@ -24,9 +24,9 @@ from pipeline.lake.dedup import judged_at
 from pipeline.lake.event_lake import EventLake
 from pipeline.lake.schemas import SCHEMAS
 from pipeline.lake.snapshots import CLAIMS
-from pipeline.period import DAY_MS, HOUR_MS, Period, arrivals
+from pipeline.period import DAY_MS, Period, arrivals
 from pipeline.reconciliation.claims import CLAIM, CLAIMING
-from pipeline.reconciliation.judged_days import JudgedDay, JudgedDays
+from pipeline.reconciliation.judged_days import JudgedDays
 from pipeline.spark.frames import broadcast_if_few
 
 _DAY = "day_start"
@@ -56,7 +56,7 @@ def concerned_days(
     ]
     found = _days_in(reduce(DataFrame.unionByName, parts))
     rest = {day: known for day, known in judged.items() if day.start not in found}
-    return found | _by_changes_in_force(lines, lake, rest)
+    return found | _by_changes_in_force(lines, lake, rest, now)
 
 
 def _days_in(rows: DataFrame) -> set[int]:
@@ -79,11 +79,16 @@ def _decided(lines: Lines, reach: int) -> DataFrame:
     """
     envelopes = lines(EventKind.ENVELOPE).select(_day_of(F.col("observed_at")))
     notified = lines(EventKind.NOTIFICATION)
-    late = notified.where(F.col("judged_at") <= F.col("at") - LATENESS)
+    late = notified.where(_is_late())
     first, last = _day_of(judged_at()), _day_of(F.col("at") + reach)
     of_limits = F.explode(F.sequence(first, F.greatest(first, last), F.lit(DAY_MS)))
     parts = (envelopes, notified.select(of_limits.alias(_DAY)), late.select(_day_of(F.col("judged_at") - DAY_MS)))
     return reduce(DataFrame.unionByName, parts)
+
+
+def _is_late() -> Column:
+    """Whether a notification was judged as of an hour before, and not as of its observation."""
+    return judged_at() <= F.col("at") - LATENESS
 
 
 def _claimed(lines: Lines, lake: EventLake, days: Sequence[Period], yesterday: Period) -> DataFrame:
@@ -137,26 +142,49 @@ def _of_differences(lines: Lines, lake: EventLake, days: Sequence[Period]) -> Da
     return arrived.join(broadcast_if_few(receipts), on="receipt", how="inner").select(_DAY)
 
 
-def _by_changes_in_force(lines: Lines, lake: EventLake, judged: JudgedDays) -> set[int]:
-    """The days that decided something by rules, subscriptions or limits of which a change is known only now."""
+def _by_changes_in_force(lines: Lines, lake: EventLake, judged: JudgedDays, now: int) -> set[int]:
+    """The days that decided something by rules, subscriptions or limits of which a change is known only now.
+
+    Those that ended after the first of them have. Of the others an envelope may have been decided later, whenever that was.
+    """
     kinds = (EventKind.RULES, EventKind.SUBSCRIPTION, EventKind.LIMITS)
     changes = reduce(DataFrame.unionByName, (lines(kind).select("at") for kind in kinds))
-    by_day = changes.groupBy(_day_of(F.col("at"))).agg(F.min("at").alias("at"))
-    first = {row[_DAY]: row["at"] for row in by_day.collect()}
-    found = set()
-    for day, known in judged.items():
-        since = first.get(day.end)
-        if any(start < day.end for start in first) or (since and _is_decided_since(since, lake, day, known)):
-            found.add(day.start)
-    return found
+    first = changes.agg(F.min("at").alias("at")).collect()[0]["at"]
+    if first is None:
+        return set()
+    before = {day: known for day, known in judged.items() if day.end <= first}
+    return {day.start for day in judged if day not in before} | _decided_since(first, lake, before, now)
 
 
-def _is_decided_since(since: int, lake: EventLake, day: Period, known: JudgedDay) -> bool:
-    """Whether an envelope of a day was decided on the next one, `since` a change or as shortly before as to be in doubt."""
-    decided = Period(since - known.terms.grace_of_limits, day.end + DAY_MS)
-    hours = lake.view.manifests(arrivals(decided, decided.end + HOUR_MS))
-    envelopes = _lines_of(lake, [hour for hour in hours if hour.hour in known.differences.seen], EventKind.ENVELOPE)
-    return not envelopes.where(day.has(F.col("observed_at")) & decided.has(F.col("at"))).isEmpty()
+def _decided_since(first: int, lake: EventLake, judged: JudgedDays, now: int) -> set[int]:
+    """The days of what was decided after the `first` change, or as shortly before as to be in doubt.
+
+    A decision in an hour that none of these days has seen is a late line itself.
+    """
+    if not judged:
+        return set()
+    since = first - max(known.terms.grace_of_limits for known in judged.values())
+    seen = set(chain.from_iterable(known.differences.seen for known in judged.values()))
+    hours = [hour for hour in lake.view.manifests(arrivals(Period(since, now), now)) if hour.hour in seen]
+    envelopes, notified = (
+        _lines_of(lake, hours, kind).where(F.col("at") >= since)
+        for kind in (EventKind.ENVELOPE, EventKind.NOTIFICATION)
+    )
+    parts = (
+        envelopes.select(_day_of(F.col("observed_at"))),
+        notified.where(~_is_late()).select(_day_of(judged_at())),
+        _of_receipts(notified.where(_is_late()), lake, min(day.start for day in judged), now),
+    )
+    return _days_in(reduce(DataFrame.unionByName, parts))
+
+
+def _of_receipts(late: DataFrame, lake: EventLake, since: int, now: int) -> DataFrame:
+    """The days of what was decided `late`, as a page of a crowd or a replay may be: only the observation says which."""
+    if late.isEmpty():
+        return late.select(_day_of(F.col("at")))
+    observed = lake.read(EventKind.OBSERVED, arrivals(Period(since, now), now))
+    receipts = broadcast_if_few(late.select("receipt").distinct())
+    return observed.join(receipts, on="receipt", how="leftsemi").select(_day_of(F.col("observed_at")))
 
 
 def _day_of(instant: Column) -> Column:

@@ -249,6 +249,27 @@ def test_the_day_of_an_envelope_that_was_decided_on_the_next_one_is_judged_again
     assert changed_days(lake, YESTERDAY, NOW) == DAYS
 
 
+def page_of_a_crowd(way: Way) -> Event:
+    """Of a match long before, judged as of an hour before it was handled."""
+    notification = way.notification()
+    return notification.model_copy(update={"judged_at": notification.at - HOUR_MS})
+
+
+@pytest.mark.parametrize("decide", [Way.envelope, page_of_a_crowd])
+def test_the_day_of_an_envelope_that_was_decided_days_later_is_judged_again_by_rules_of_then(
+    lake: EventLake, decide: Callable[[Way], Event]
+) -> None:
+    """The second day has nothing of the kind."""
+    small, way = SmallLake(lake.root), Way(START + 22 * HOUR_MS)
+    small.commit(way.observed())
+    way.at = DAYS[2].start + 3 * HOUR_MS
+    small.commit(decide(way), at=way.at)
+    judge_all(lake, JUDGED_AT)
+    small.commit(ruled(way.key, at=way.at - HOUR_MS // 2), at=ARRIVED)
+    lake.view.refresh()
+    assert changed_days(lake, YESTERDAY, NOW) == [DAYS[0], *DAYS[2:]]
+
+
 def test_a_late_observation_has_the_days_judged_again_that_have_claims_on_its_envelope(
     lake: EventLake, spark: SparkSession
 ) -> None:
