@@ -4,6 +4,7 @@ A line may be there twice and may arrive late. So readers ask for the hours from
 filter on the row's own time, and keep one row of each key.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -42,8 +43,7 @@ DIFFERENCES = "differences"
 
 _UNREADABLE = StructType([StructField("value", StringType())])
 _DATED = [StructField(name, StringType()) for name in PARTITIONS]
-AS_NAMED = {"__globPaths__": "false"}
-"""Spark's option (`DataSource.GLOB_PATHS_KEY`) to take no path for a pattern: a lake may lie in a folder `[a]` or `{a}`."""
+_OF_PATTERNS = re.compile(r"[][{}*?\\]")
 HOME = "home"
 """The column of the hour or name that a row is written for."""
 _WRITTEN = pa.schema([(HOME, pa.string()), *WRITTEN])
@@ -163,8 +163,8 @@ class EventLake:
             # Of a table of Arrow's the optimizer knows that it is empty, and leaves out what would be joined with it.
             return self.spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
         as_written = StructType([StructField(file_name(each.name), each.dataType) for each in schema])
-        reader = self.spark.read.schema(as_written).options(**AS_NAMED, basePath=self.path(folder))
-        rows = reader.parquet(*(self.path(each.path) for each in files))
+        reader = self.spark.read.schema(as_written).option("basePath", self.path(folder))
+        rows = reader.parquet(*(as_named(self.path(each.path)) for each in files))
         return rows.select(*as_written.names).toDF(*schema.names)
 
 
@@ -182,11 +182,19 @@ def hour_column() -> Column:
     return F.concat_ws("/", *PARTITIONS).alias(HOME)
 
 
+def as_named(path: str) -> str:
+    """A path for Spark to read, which takes some characters for those of a pattern: a lake may lie in `[a]` or `{a}`.
+
+    Its option to take none for a pattern (`DataSource.GLOB_PATHS_KEY`) gives all paths for each that has such a character.
+    """
+    return _OF_PATTERNS.sub(r"\\\g<0>", path)
+
+
 def paths_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """`path` of each file, which Spark packs into tasks by their sizes and does not open."""
     if not paths:
         return spark.createDataFrame(pa.schema([("path", pa.string())]).empty_table())
-    return spark.read.format("binaryFile").options(**AS_NAMED).load(list(paths)).select("path")
+    return spark.read.format("binaryFile").load(list(map(as_named, paths))).select("path")
 
 
 def _write_batches(batches: Iterable[pa.RecordBatch], root: str, kind: str, commit: str) -> Iterator[pa.RecordBatch]:
