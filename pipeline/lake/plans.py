@@ -5,8 +5,9 @@ replayed/000042                            how far it has been sent, and who is 
 """
 
 import json
+import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from clarion.clock import now_ms
@@ -16,6 +17,8 @@ from pipeline.lake.files import is_shown, joined, listed, read_text, swap_text
 REPLAYS, PROGRESS = "replays", "replayed"
 LEASE_MS = 120_000
 """Lease of a run: longer than a batch takes. Another process may take over this long after a sender was killed."""
+_RUN = re.compile(r"run=(\d+)\.json|(\d+)")
+"""The name of a run's manifest, or of its progress. What has another one was moved aside, or is a killed writer's."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def run_of(manifest: Manifest) -> str:
 
 def runs_since(root: str, moment: int) -> list[Manifest]:
     """Those that were planned since then (UNIX milliseconds), in order."""
-    names = map(name_of, sorted(_listed(root, f"{MANIFESTS}/{REPLAYS}")))
+    names = map(name_of, sorted(filter(is_shown, listed(root, f"{MANIFESTS}/{REPLAYS}"))))
     return [run for run in read_manifests(root, list(names)) if (run.sealed_at or 0) >= moment]
 
 
@@ -118,10 +121,6 @@ def progress(root: str, run: str) -> RunProgress:
 
 def next_run(root: str) -> str:
     """The number after the last: two that plan at once choose the same, and the commit of the second one fails."""
-    planned = (path.partition("=")[2].removesuffix(".json") for path in _listed(root, f"{MANIFESTS}/{REPLAYS}"))
-    begun = (path.rpartition("/")[2] for path in _listed(root, PROGRESS))
-    return f"{max(map(int, (*planned, *begun)), default=0) + 1:06}"
-
-
-def _listed(root: str, folder: str) -> Iterator[str]:
-    return filter(is_shown, listed(root, folder))
+    names = (path.rpartition("/")[2] for folder in (f"{MANIFESTS}/{REPLAYS}", PROGRESS) for path in listed(root, folder))
+    runs = (int(found[1] or found[2]) for name in names if (found := _RUN.fullmatch(name)))
+    return f"{max(runs, default=0) + 1:06}"

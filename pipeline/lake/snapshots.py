@@ -5,14 +5,15 @@
 `pipeline.in_force.states` keeps those of what is in force, `pipeline.reconciliation.claims` those of claims.
 """
 
+import re
 from collections.abc import Mapping
 from operator import attrgetter
 
 from clarion.claims import LONGEST
 from pipeline.columns import EventKind
 from pipeline.lake.commits import MANIFESTS, Manifest, manifest_path, read_manifest, read_manifests
-from pipeline.lake.files import is_shown, listed, remove
-from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, SNAPSHOT_DAYS, Period, hour_path, hour_start
+from pipeline.lake.files import listed, remove
+from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, SNAPSHOT_DAYS, Period, hour_path, hour_start, is_hour
 
 SNAPSHOTS, CLAIMS = "snapshots", "claims"
 """The folder, and the name of the snapshots of claims; those of what is in force have the names of their kinds."""
@@ -24,6 +25,8 @@ LATE_FILES_MS = 2 * DAY_MS
 """How long an hour may still change after a snapshot has read it: Firehose retries a failed delivery for a day."""
 CLAIM_LOOKBACK_MS = LONGEST * 1000 + LATEST_MS
 """How far back a claim may have been made that still holds: the envelope may have been decided late."""
+_MANIFEST = re.compile(r"day=(\d{4}-\d\d-\d\d)\.json")
+"""What has another name was moved aside, or is a writer's that was killed."""
 
 
 def day_of(instant: int) -> Period:
@@ -37,8 +40,9 @@ def snapshot_name(name: str, day: Period) -> str:
 
 def snapshot_days(root: str, name: str) -> list[Period]:
     """Those that have a snapshot, in order."""
-    paths = filter(is_shown, listed(root, f"{MANIFESTS}/{SNAPSHOTS}/{name}"))
-    return [day_of(hour_start(f"{path.rpartition('=')[2].removesuffix('.json')}/00")) for path in sorted(paths)]
+    paths = sorted(listed(root, f"{MANIFESTS}/{SNAPSHOTS}/{name}"))
+    hours = [f"{found[1]}/00" for path in paths if (found := _MANIFEST.fullmatch(path.rpartition("/")[2]))]
+    return [day_of(hour_start(hour)) for hour in hours if is_hour(hour)]
 
 
 def read_snapshot(root: str, name: str, day: Period) -> Manifest | None:

@@ -58,6 +58,14 @@ def test_a_plan_that_has_expired_is_not_read_by_what_is_about_later_days(root: s
     assert known == {(UUID(int=10), PERSON)}
 
 
+@pytest.mark.parametrize("aside", [f"{PROGRESS}/000011.damaged", "manifests/replays/run=000011.json.damaged"])
+@pytest.mark.usefixtures("runs")
+def test_a_record_that_somebody_has_moved_aside_is_of_no_run(root: str, aside: str) -> None:
+    write_text(f"{root}/{aside}", "{")
+    assert next_run(root) == "000011"
+    assert [run_of(run) for run in runs_since(root, 0)] == ["000009", "000010"]
+
+
 def test_runs_count_on_from_the_last_that_was_planned_or_begun(root: str, runs: list[Manifest]) -> None:
     assert (run_of(runs[1]), next_run(root)) == ("000010", "000011")
     write_text(f"{root}/{PROGRESS}/000012", "{}")

@@ -262,6 +262,16 @@ def test_what_a_killed_writer_left_is_no_snapshot(tmp_path: Path) -> None:
     assert snapshot_days(str(tmp_path), RULES) == [day_of(START)]
 
 
+def test_a_snapshot_that_somebody_has_moved_aside_is_none(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    for number in (0, 1):
+        update(root, snapshot_name(RULES, day_of(day(number))), lambda known: known)
+    moved = tmp_path / manifest_path(snapshot_name(RULES, day_of(day(1))))
+    moved.rename(moved.with_name(f"{moved.name}.damaged"))
+    moved.with_name("day=2026-13-45.json").write_text("{}")
+    assert snapshot_days(root, RULES) == [day_of(day(0))]
+
+
 def unreadable(lake: EventLake, hour: str, *lines: bytes) -> None:
     """As `compact` keeps lines of an hour that it can't read."""
     rows = pa.RecordBatch.from_pydict({"value": [line.decode() for line in lines]})
