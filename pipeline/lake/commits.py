@@ -27,6 +27,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 from itertools import chain
 from typing import Any, Self
 
@@ -39,6 +40,8 @@ from pipeline.lake.parquet import DataFile
 from pipeline.period import Period
 
 MANIFESTS = "manifests"
+_DIGEST = "digest"
+_OF_EVERY_RELEASE = ("hour", "commit", "sealed_at", "counted", "raw", "kinds")
 _HOUR = re.compile(r"^(\d{4}-\d\d-\d\d)/(\w+)$")
 
 
@@ -47,7 +50,10 @@ class CommitConflict(Exception):  # noqa: N818 - it says what has happened
 
 
 class DamagedRecord(Exception):  # noqa: N818 - it says what it is
-    """A manifest, or the progress of a run, can't be read, or is another hour's. A job that needs it ends."""
+    """A manifest, or the progress of a run, can't be read, or is another hour's; or a small table was changed.
+
+    A job that needs it ends.
+    """
 
 
 LAKE_ERRORS = (OSError, pa.ArrowInvalid, DamagedRecord, json.JSONDecodeError, BotoCoreError, ClientError)
@@ -97,15 +103,33 @@ class Manifest:
         return tuple(chain.from_iterable(self.kinds.values()))
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
+        return with_digest(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What a later release has added is passed over."""
-        values: dict[str, Any] = json.loads(text)
+        """What a later release has added is passed over. Raises `ValueError`, or another error, if it was damaged."""
+        values = _checked(json.loads(text))
         kinds = {kind: _files(found) for kind, found in values["kinds"].items()}
-        known = {each.name: values[each.name] for each in fields(cls) if each.name in values}
+        names = (each.name for each in fields(cls) if each.name in _OF_EVERY_RELEASE or each.name in values)
+        known = {name: values[name] for name in names}
         return cls(**known | {"raw": _files(values["raw"]), "kinds": kinds})
+
+
+def with_digest(values: Mapping[str, Any]) -> str:
+    """The text of a manifest, or of one with what a later release adds."""
+    return json.dumps({**values, _DIGEST: _digest(values)}, indent=1)
+
+
+def _checked(values: dict[str, Any]) -> dict[str, Any]:
+    """Without the digest, which the manifests of earlier releases have not. Raises `ValueError` if it is of others."""
+    digest = values.pop(_DIGEST, None)
+    if digest is not None and digest != _digest(values):
+        raise ValueError("it is not as it was written")
+    return values
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(values).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,8 @@ def progress(root: str, run: str) -> RunProgress:
 
 def next_run(root: str) -> str:
     """The number after the last: two that plan at once choose the same, and the commit of the second one fails."""
-    names = (path.rpartition("/")[2] for folder in (f"{MANIFESTS}/{REPLAYS}", PROGRESS) for path in listed(root, folder))
+    names = (
+        path.rpartition("/")[2] for folder in (f"{MANIFESTS}/{REPLAYS}", PROGRESS) for path in listed(root, folder)
+    )
     runs = (int(found[1] or found[2]) for name in names if (found := _RUN.fullmatch(name)))
     return f"{max(runs, default=0) + 1:06}"

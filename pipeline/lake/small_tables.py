@@ -1,14 +1,17 @@
 """Small tables, which are read whole, without Spark; and those that are committed together, one Parquet file each."""
 
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import dataset, parquet
+from pyarrow import parquet
 
 from pipeline.columns import file_name
-from pipeline.lake.commits import Kinds, Manifest, data_folder, new_commit
-from pipeline.lake.files import filesystem, joined
+from pipeline.lake.commits import DamagedRecord, Kinds, Manifest, data_folder, new_commit
+from pipeline.lake.files import CONNECTIONS, read_bytes
 from pipeline.lake.parquet import DataFile, write_parquet
 
 
@@ -19,20 +22,35 @@ def write_tables(root: str, name: str, tables: Mapping[str, pa.Table]) -> Kinds:
 
 
 def read_tables(root: str, found: Manifest, names: Collection[str]) -> dict[str, pa.Table]:
-    """Those of `names` that a commit has."""
-    files, base = filesystem(root)
-    paths = {name: [joined(base, each.path) for each in found.kinds[name]] for name in names if name in found.kinds}
-    return {name: parquet.read_table(some, filesystem=files, partitioning=None) for name, some in paths.items()}
+    """Those of `names` that a commit has. Raises `DamagedRecord`."""
+    return {name: _joined(root, found.kinds[name], pa.schema([])) for name in names if name in found.kinds}
 
 
 def read_rows(root: str, found: Sequence[DataFile], schema: pa.Schema) -> list[dict[str, Any]]:
-    """The rows of files of one kind, by the names of its columns; what a file is too old to have is None."""
-    files, base = filesystem(root)
+    """The rows of files of one kind, by the names of its columns; what a file is too old to have is None.
+
+    Raises `DamagedRecord`.
+    """
     as_written = pa.schema([field.with_name(file_name(field.name)) for field in schema])
-    paths = [joined(base, each.path) for each in found]
-    rows = dataset.dataset(paths, as_written, format="parquet", filesystem=files, partitioning=None).to_table()
+    rows = _joined(root, found, as_written).select(as_written.names)
     named: list[dict[str, Any]] = rows.rename_columns(schema.names).to_pylist()
     return named
+
+
+def _joined(root: str, found: Sequence[DataFile], schema: pa.Schema) -> pa.Table:
+    """Of all files, with the columns of `schema` and those that they have besides."""
+    with ThreadPoolExecutor(CONNECTIONS) as readers:
+        tables = list(readers.map(partial(_table, root), found))
+    return pa.concat_tables([schema.empty_table(), *tables], promote_options="permissive")
+
+
+def _table(root: str, file: DataFile) -> pa.Table:
+    content = read_bytes(root, file.path)
+    if content is None:
+        raise FileNotFoundError(file.path)
+    if sha256(content).hexdigest() != file.digest:
+        raise DamagedRecord(f"{file.path} is not as it was written")
+    return parquet.read_table(pa.BufferReader(content))
 
 
 def _batches(rows: pa.Table) -> list[pa.RecordBatch]:

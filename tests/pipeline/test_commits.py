@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import resource
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from pipeline.lake.commits import (
     manifest_path,
     new_commit,
     read_manifest,
+    with_digest,
 )
 from pipeline.lake.files import replace_file
 from pipeline.lake.parquet import DataFile, write_parquet
@@ -75,8 +76,11 @@ def test_a_manifest_comes_out_of_its_json_as_it_went_in(manifest: Manifest) -> N
 
 def test_what_a_later_release_has_added_to_a_manifest_is_passed_over() -> None:
     manifest = Manifest(HOUR, "0" * 32)
-    later = {**json.loads(manifest.to_json()), "added_later": 1}
-    assert Manifest.from_json(json.dumps(later)) == manifest
+    assert Manifest.from_json(with_digest({**asdict(manifest), "added_later": 1})) == manifest
+
+
+def test_a_manifest_of_a_release_without_digests_is_read_all_the_same() -> None:
+    assert Manifest.from_json(json.dumps(asdict(Manifest(HOUR, "0" * 32)))) == Manifest(HOUR, "0" * 32)
 
 
 @given(st.integers(0, 4_000_000_000_000))

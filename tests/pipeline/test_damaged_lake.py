@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from pipeline.lake.commits import (
 from pipeline.lake.event_lake import differences_name
 from pipeline.lake.lookup import Lookup
 from pipeline.lake.parquet import write_parquet
+from pipeline.lake.small_tables import read_rows, read_tables, write_tables
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
 from pipeline.reconciliation.due_days import is_judged
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, SmallLake, Way, data_paths, ruled, subscribed
@@ -77,6 +79,12 @@ def of_another_hour(text: str) -> str:
 def with_a_byte_that_is_no_text(text: str) -> str:
     """In the name of a kind, which would be passed over."""
     return text.replace('"push"', '"pu\udcffh"')
+
+
+def with_a_bit_flipped(whole: bytes, at: int) -> bytes:
+    content = bytearray(whole)
+    content[at // 8] ^= 1 << at % 8
+    return bytes(content)
 
 
 DAMAGES = [cut, of_another_form, a_list, nothing, of_another_hour, with_a_byte_that_is_no_text]
@@ -163,6 +171,54 @@ def test_a_journal_that_cannot_be_read_ends_every_erasure(lake: SmallLake) -> No
     with pytest.raises(json.JSONDecodeError):
         erase(lake.root, CLIENT, dry_run=False, on_progress=lambda _: None)
     assert journal.exists()
+
+
+def test_a_bit_of_a_manifest_that_was_changed_changes_nothing_that_is_read_of_it(lake: SmallLake) -> None:
+    found, whole = read_manifest(lake.root, HOUR), place(lake).read_bytes()
+    for at in range(0, len(whole) * 8, 7):
+        place(lake).write_bytes(with_a_bit_flipped(whole, at))
+        with suppress(DamagedRecord):
+            assert read_manifest(lake.root, HOUR) == found
+
+
+@pytest.mark.parametrize("name", ["counted", "push"])
+def test_a_manifest_of_which_a_name_was_changed_is_no_manifest(lake: SmallLake, name: str) -> None:
+    """An hour would have no count, or not the lines of a kind."""
+    text = place(lake).read_text()
+    assert f'"{name}"' in text
+    place(lake).write_text(text.replace(f'"{name}"', f'"{name[:-1]}{chr(ord(name[-1]) ^ 1)}"'))
+    with pytest.raises(DamagedRecord, match="it is not as it was written"):
+        read_manifest(lake.root, HOUR)
+
+
+def test_a_manifest_of_an_earlier_release_that_lacks_its_count_is_no_manifest(lake: SmallLake) -> None:
+    values = json.loads(place(lake).read_text())
+    del values["counted"]
+    values.pop("digest", None)
+    place(lake).write_text(json.dumps(values))
+    with pytest.raises(DamagedRecord, match="counted"):
+        read_manifest(lake.root, HOUR)
+
+
+def test_a_small_table_of_which_a_bit_was_changed_is_not_read(tmp_path: Path) -> None:
+    table = pa.table({"hour": [HOUR], "problem": ["it is not sealed"]})
+    kinds = write_tables(str(tmp_path), "reports/of", {"hours": table})
+    path = tmp_path / kinds["hours"][0].path
+    whole = path.read_bytes()
+    for at in range(0, len(whole) * 8, 37):
+        path.write_bytes(with_a_bit_flipped(whole, at))
+        with pytest.raises(DamagedRecord, match=rf"^{kinds['hours'][0].path} is not as it was written$"):
+            read_tables(str(tmp_path), Manifest("reports/of", "", kinds=kinds), ["hours"])
+
+
+def test_limits_in_a_file_that_was_changed_are_not_judged_by(tmp_path: Path) -> None:
+    table = pa.table({"count": [30]})
+    [file] = write_tables(str(tmp_path), "limits", {"limits": table})["limits"]
+    assert read_rows(str(tmp_path), [file], table.schema) == [{"count": 30}]
+    path = tmp_path / file.path
+    path.write_bytes(with_a_bit_flipped(path.read_bytes(), 100))
+    with pytest.raises(DamagedRecord):
+        read_rows(str(tmp_path), [file], table.schema)
 
 
 @pytest.mark.parametrize("words", [["explain", str(UUID(int=5)), "--to", "2026-12-01"], ["erase", CLIENT.hex()]])
