@@ -12,10 +12,19 @@ from dataclasses import replace
 import pyarrow as pa
 
 from pipeline.lake import small_tables
-from pipeline.lake.commits import CommitConflict, Manifest, commit, new_commit, read_manifest, update
+from pipeline.lake.commits import (
+    LAKE_ERRORS,
+    CommitConflict,
+    Manifest,
+    commit,
+    new_commit,
+    read_manifest,
+    update,
+)
 from pipeline.lake.files import joined, swap_text
 from pipeline.period import DAY_MS, Period
 from pipeline.report.summary import Tables
+from pipeline.terminal import log
 from pipeline.terms import TERMS
 
 REPORTS = "reports"
@@ -70,7 +79,7 @@ def _name_of(differences: Manifest) -> str | None:
 
 
 def read_tables(root: str, period: Period) -> Tables | None:
-    """None if there is no report."""
+    """None if there is no report. Raises one of `LAKE_ERRORS`."""
     found = read_manifest(root, report_name(period))
     if found is None:
         return None
@@ -78,7 +87,18 @@ def read_tables(root: str, period: Period) -> Tables | None:
 
 
 def earlier(root: str, period: Period) -> Iterator[tuple[int, Tables | None]]:
-    """The reports of the same hours of the six days before, the oldest first, by their beginnings."""
+    """The reports of the same hours of the six days before, the oldest first, by their beginnings.
+
+    One that can't be read is logged, and counts as none: this page is of another day.
+    """
     for days in range(_DAYS - 1, 0, -1):
         before = Period(period.start - days * DAY_MS, period.end - days * DAY_MS)
-        yield before.start, read_tables(root, before)
+        yield before.start, _read_or_none(root, before)
+
+
+def _read_or_none(root: str, period: Period) -> Tables | None:
+    try:
+        return read_tables(root, period)
+    except LAKE_ERRORS as error:
+        log(f"no report of {period}, which can't be read: {error}")
+        return None

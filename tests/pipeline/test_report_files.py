@@ -7,7 +7,7 @@ import pytest
 
 from clarion.limiter import Limit
 from pipeline.in_force.limits import LimitHistory, LimitSpan
-from pipeline.lake.commits import LakeView, Manifest, commit
+from pipeline.lake.commits import LakeView, Manifest, commit, manifest_path, read_manifest
 from pipeline.lake.files import write_text
 from pipeline.period import DAY_MS, FOREVER, HOUR_MS, Period, hour_path
 from pipeline.report import inputs
@@ -48,6 +48,28 @@ def test_the_week_has_each_day_and_says_which_has_no_report(lake: str) -> None:
     days = list(earlier(lake, TODAY))
     assert [start for start, _ in days] == [START - day * DAY_MS for day in range(6, 0, -1)]
     assert [tables is not None for _, tables in days] == [False] * 5 + [True]
+
+
+@pytest.mark.parametrize("what", ["a table is gone", "a table was changed", "the manifest was cut"])
+def test_a_report_of_the_week_that_cannot_be_read_is_none_and_is_logged(
+    lake: str, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    yesterday, before = Period(START - DAY_MS, START), Period(START - 2 * DAY_MS, START - DAY_MS)
+    for day in (before, yesterday):
+        write_tables(lake, day, TABLES)
+    found = read_manifest(lake, report_name(before))
+    assert found
+    table, manifest = Path(lake, found.kinds["notifications"][0].path), Path(lake, manifest_path(found.hour))
+    match what:
+        case "a table is gone":
+            table.unlink()
+        case "a table was changed":
+            table.write_bytes(table.read_bytes().replace(b"wanted", b"wantee"))
+        case _:
+            manifest.write_text("{")
+    assert [tables is not None for _, tables in earlier(lake, TODAY)] == [False] * 5 + [True]
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"» no report of {before}, which can't be read: ")
 
 
 def test_an_hour_that_is_missing_or_not_over_cannot_be_judged(lake: str) -> None:
