@@ -10,7 +10,7 @@ from clarion.clock import now_ms
 from clarion.networks import NETWORKS
 from pipeline.erase.traces import CLIENT_BYTES
 from pipeline.findings import REPAIRABLE
-from pipeline.period import DAY_MS, Period
+from pipeline.period import DAY_MS, HOUR_MS, Period
 from pipeline.terms import add_options
 
 type Parser = argparse.ArgumentParser
@@ -56,6 +56,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     if end <= start:
         before = "now" if options.job == "explain" else "today"
         parser.error("--to must be after --from" if options.end else f"without --to, --from must be before {before}")
+    if options.job == "generate" and (start % HOUR_MS or end % HOUR_MS):
+        parser.error("generate makes up whole hours: --from and --to must be the beginning of one")
     options.period = Period(start, end)
     return options
 
