@@ -28,12 +28,15 @@ from pipeline.terminal import log
 
 def run(lake: EventLake, options: argparse.Namespace) -> int:
     """Raises `ExceptionGroup` of what has stopped the snapshots or some days, once all other days are judged."""
-    days = DueDays([options.period], []) if options.has_explicit_period else due_days(lake.view, options.period)
-    unreported = [] if options.has_explicit_period else unreported_days(lake.root, options.period, options.now)
+    errors = list[Exception]()
+    days = DueDays([options.period], []) if options.has_explicit_period else _due_days(lake, options, errors)
+    unreported = list[Period]()
+    if not options.has_explicit_period:
+        with _others_go_on(errors, "what earlier runs have found"):
+            unreported = unreported_days(lake.root, options.period, options.now)
     first = min((day.start for day in days.due), default=options.period.start)
     period = Period(_compacted_from(lake, options, first), options.now)
     status = compact.compact_arrived(lake, with_period(options, period))
-    errors = list[Exception]()
     with _others_go_on(errors, "the day's snapshot"):
         _write_snapshots(lake, options.now)
     for day in days.overdue:
@@ -43,12 +46,22 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
         with _others_go_on(errors, "what came late"):
             judged.update(changed_days(lake, options.period, options.now, days.due))
     status = max(status, _judge(lake, options, judged, errors))
-    status = max(status, _repeat_findings(lake, options, {options.period, *unreported} - judged, errors))
+    found = {options.period, *unreported} - judged - days.unreadable.keys()
+    status = max(status, _repeat_findings(lake, options, found, errors))
     if errors:
         raise ExceptionGroup("days that could not be judged, or what later ones need", errors)
     if not options.has_explicit_period:
         note_reported(lake.root, options.now)
     return max(status, strict(options, {"days were never judged": len(days.overdue)}))
+
+
+def _due_days(lake: EventLake, options: argparse.Namespace, errors: list[Exception]) -> DueDays:
+    """Those of which a manifest can't be read are errors."""
+    days = due_days(lake.view, options.period)
+    for day, error in days.unreadable.items():
+        with _others_go_on(errors, f"the day {day}"):
+            raise error
+    return days
 
 
 def _write_snapshots(lake: EventLake, now: int) -> None:

@@ -4,13 +4,16 @@ These were never judged, or before they were over, have no page of their differe
 anew since. What came late under hours of other days is looked for by `changed_days`.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pipeline.compaction.compact import new_files
 from pipeline.compaction.completeness import is_over
-from pipeline.lake.commits import MANIFESTS, LakeView, Manifest, read_manifest, read_manifests, update
+from pipeline.lake.commits import LAKE_ERRORS, MANIFESTS, LakeView, Manifest, read_manifest, read_manifests, update
 from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.files import folders
 from pipeline.lake.raw import RAW, arrival_hour, is_day
@@ -29,22 +32,44 @@ DAILY = "daily"
 class DueDays(NamedTuple):
     """In order. `overdue` ones were missed for so long that an operator has to start their run.
 
-    They are those of the last `NAMED_DAYS`, and if nobody has judged any of these, those before.
+    They are those of the last `NAMED_DAYS`, and if nobody has judged any of these, those before. Of `unreadable` ones
+    nobody can say what they are, since a manifest is damaged or can't be reached.
     """
 
     due: list[Period]
     overdue: list[Period]
+    unreadable: Mapping[Period, Exception] = MappingProxyType({})
 
 
 def due_days(view: LakeView, yesterday: Period) -> DueDays:
     """A day is due unless it `is_judged`."""
+    unreadable: dict[Period, Exception] = {}
+    is_due = _readable(partial(_is_due, view), unreadable)
+    is_overdue = _readable(partial(_was_never_judged, view.root), unreadable)
     days = _days_back(view.root, yesterday)
     recent, older, oldest = days[:CATCH_UP_DAYS], days[CATCH_UP_DAYS:NAMED_DAYS], days[NAMED_DAYS:]
-    due = [day for day in recent if not is_judged(view, day)]
-    overdue = [day for day in older if _was_never_judged(view.root, day)]
+    due = list(filter(is_due, recent))
+    overdue = list(filter(is_overdue, older))
     if overdue == older:
-        overdue += takewhile(lambda day: _was_never_judged(view.root, day), oldest)
-    return DueDays(due[::-1], overdue[::-1])
+        overdue += takewhile(is_overdue, oldest)
+    return DueDays(due[::-1], overdue[::-1], unreadable)
+
+
+def _readable(asked: Callable[[Period], bool], unreadable: dict[Period, Exception]) -> Callable[[Period], bool]:
+    """The same question; of a day of which it can't be answered it notes why, and says no."""
+
+    def answered(day: Period) -> bool:
+        try:
+            return asked(day)
+        except LAKE_ERRORS as error:
+            unreadable[day] = error
+            return False
+
+    return answered
+
+
+def _is_due(view: LakeView, day: Period) -> bool:
+    return not is_judged(view, day)
 
 
 def _was_never_judged(root: str, day: Period) -> bool:

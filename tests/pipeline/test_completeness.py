@@ -17,7 +17,7 @@ from pipeline.lake.event_lake import EventLake, differences_name
 from pipeline.lake.parquet import DataFile, write_parquet
 from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_name
 from pipeline.period import DAY_MS, HOUR_MS, SNAPSHOT_DAYS, Period, hour_path
-from pipeline.reconciliation.due_days import CATCH_UP_DAYS, due_days
+from pipeline.reconciliation.due_days import CATCH_UP_DAYS, DueDays, due_days
 from pipeline.report.report_files import report_name, write_page, write_tables
 
 AT = 1_790_000_000_000 // DAY_MS * DAY_MS
@@ -264,7 +264,8 @@ def day(back: int) -> Period:
     return Period(AT - back * DAY_MS, AT - (back - 1) * DAY_MS)
 
 
-def judge(root: Path, back: int, at: int = NOW) -> None:
+def judge(root: Path, back: int, at: int = NOW + 2 * HOUR_MS) -> None:
+    """Once all its hours are over."""
     change(root, differences_name(day(back)), sealed_at=at)
     report(root, back)
 
@@ -286,13 +287,24 @@ def days(tmp_path: Path) -> Path:
 
 def test_only_yesterday_is_due_after_a_night_that_went_well(days: Path) -> None:
     (days / manifest_path(differences_name(day(0)))).unlink()
-    assert due_days(LakeView(str(days)), day(0)) == ([day(0)], [])
+    assert due_days(LakeView(str(days)), day(0)) == DueDays([day(0)], [])
+
+
+def test_a_day_of_which_a_manifest_cannot_be_read_is_named_and_the_others_are_due_all_the_same(days: Path) -> None:
+    """An hour's manifest is read for its own day and for those beside it."""
+    for back in (0, 9):
+        (days / manifest_path(differences_name(day(back)))).unlink()
+    for name in (differences_name(day(3)), differences_name(day(10)), hour_path(day(5).start + 2 * HOUR_MS)):
+        (days / manifest_path(name)).parent.mkdir(exist_ok=True)
+        (days / manifest_path(name)).write_text("{")
+    found = due_days(LakeView(str(days)), day(0))
+    assert (found.due, found.overdue, set(found.unreadable)) == ([day(0)], [day(9)], set(map(day, (3, 4, 5, 6, 10))))
 
 
 def test_days_that_two_failed_nights_left_are_due(days: Path) -> None:
     for back in range(3):
         (days / manifest_path(differences_name(day(back)))).unlink()
-    assert due_days(LakeView(str(days)), day(0)) == ([day(2), day(1), day(0)], [])
+    assert due_days(LakeView(str(days)), day(0)) == DueDays([day(2), day(1), day(0)], [])
 
 
 def test_a_day_is_due_again_once_something_of_it_has_been_committed_since(days: Path) -> None:
@@ -300,9 +312,9 @@ def test_a_day_is_due_again_once_something_of_it_has_been_committed_since(days: 
     change(days, hour, sealed_at=NOW)
     change(days, differences_name(day(3)), seen={hour: NOW})
     report(days, 3)
-    assert due_days(LakeView(str(days)), day(0)) == ([], [])
+    assert due_days(LakeView(str(days)), day(0)) == DueDays([], [])
     change(days, hour, sealed_at=NOW + 1)
-    assert due_days(LakeView(str(days)), day(0)) == ([day(3)], [])
+    assert due_days(LakeView(str(days)), day(0)) == DueDays([day(3)], [])
 
 
 def test_a_day_is_due_again_if_what_was_committed_since_is_of_a_job_that_began_before(days: Path) -> None:
@@ -310,14 +322,14 @@ def test_a_day_is_due_again_if_what_was_committed_since_is_of_a_job_that_began_b
     change(days, differences_name(day(3)), seen={hour: NOW - 2})
     report(days, 3)
     change(days, hour, sealed_at=NOW - 1)
-    assert due_days(LakeView(str(days)), day(0)) == ([day(3)], [])
+    assert due_days(LakeView(str(days)), day(0)) == DueDays([day(3)], [])
 
 
 def test_a_day_of_which_there_is_no_page_is_due(days: Path) -> None:
     """The run that judged it died before it had written one, or after its tables."""
     (days / manifest_path(report_name(day(3)))).unlink()
     write_tables(str(days), day(2), {})
-    assert due_days(LakeView(str(days)), day(0)) == ([day(3), day(2)], [])
+    assert due_days(LakeView(str(days)), day(0)) == DueDays([day(3), day(2)], [])
 
 
 def test_a_day_whose_page_is_of_earlier_differences_is_due(days: Path) -> None:
@@ -325,15 +337,15 @@ def test_a_day_whose_page_is_of_earlier_differences_is_due(days: Path) -> None:
     hour = hour_path(day(3).start + HOUR_MS)
     change(days, hour, sealed_at=NOW + 1)
     change(days, differences_name(day(3)), sealed_at=NOW + 1, seen={hour: NOW + 1})
-    assert due_days(LakeView(str(days)), day(0)) == ([day(3)], [])
+    assert due_days(LakeView(str(days)), day(0)) == DueDays([day(3)], [])
     report(days, 3)
-    assert due_days(LakeView(str(days)), day(0)) == ([], [])
+    assert due_days(LakeView(str(days)), day(0)) == DueDays([], [])
 
 
 def test_days_that_were_missed_for_too_long_are_named(days: Path) -> None:
     for back in range(CATCH_UP_DAYS + 2):
         (days / manifest_path(differences_name(day(back)))).unlink()
-    due, overdue = due_days(LakeView(str(days)), day(0))
+    due, overdue, _ = due_days(LakeView(str(days)), day(0))
     assert due == [day(back) for back in range(CATCH_UP_DAYS)][::-1]
     assert overdue == [day(CATCH_UP_DAYS + 1), day(CATCH_UP_DAYS)]
 
@@ -347,14 +359,14 @@ def test_a_day_that_can_not_be_judged_is_named_for_as_long_as_its_lines_may_come
 
 def test_a_folder_of_a_day_long_before_any_snapshot_names_no_day(tmp_path: Path) -> None:
     arrive(tmp_path, "1970-01-01/00")
-    due, overdue = due_days(LakeView(str(tmp_path)), day(0))
+    due, overdue, _ = due_days(LakeView(str(tmp_path)), day(0))
     assert len(due) + len(overdue) == SNAPSHOT_DAYS + 1
 
 
 def test_days_before_anything_arrived_are_not_due(tmp_path: Path) -> None:
     arrive(tmp_path, hour_path(day(1).start))
-    assert due_days(LakeView(str(tmp_path)), day(0)) == ([day(1), day(0)], [])
-    assert due_days(LakeView(str(tmp_path / "empty")), day(0)) == ([day(0)], [])
+    assert due_days(LakeView(str(tmp_path)), day(0)) == DueDays([day(1), day(0)], [])
+    assert due_days(LakeView(str(tmp_path / "empty")), day(0)) == DueDays([day(0)], [])
 
 
 def test_a_day_of_which_hours_were_counted_alone_before_the_lakes_first_file_is_not_due(tmp_path: Path) -> None:
@@ -362,4 +374,4 @@ def test_a_day_of_which_hours_were_counted_alone_before_the_lakes_first_file_is_
     arrive(tmp_path, hour_path(day(1).start))
     for hour in day(2).hours():
         change(tmp_path, hour, counted=0, sealed_at=NOW)
-    assert due_days(LakeView(str(tmp_path)), day(0)) == ([day(1), day(0)], [])
+    assert due_days(LakeView(str(tmp_path)), day(0)) == DueDays([day(1), day(0)], [])

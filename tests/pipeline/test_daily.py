@@ -23,7 +23,8 @@ from pipeline.lake.snapshots import CLAIMS, IN_FORCE, day_of, snapshot_days, sna
 from pipeline.period import DAY_MS, HOUR_MS, Period, hour_path, instant_text
 from pipeline.reconciliation.due_days import DAILY, first_uncompacted, note_reported
 from pipeline.report.inputs import hours
-from pipeline.report.report_files import write_page, write_tables
+from pipeline.report.report_files import report_name, write_page, write_tables
+from pipeline.spark.ending import reason
 from tests.pipeline.small_lake import SmallLake, Way, subscribed
 
 START = 1_790_000_000_000 // DAY_MS * DAY_MS
@@ -130,6 +131,38 @@ def test_a_day_is_judged_though_a_file_is_gone_of_what_came_late_for_others(lake
     with pytest.raises(ExceptionGroup, match="could not be judged"):
         nightly(lake, NOW)
     assert lake.differences(day_of(START)) is not None
+
+
+DAMAGED = {
+    "what was found nine days ago": differences_name(day_of(START - 9 * DAY_MS)),
+    "an hour of five days ago": hour_path(START - 5 * DAY_MS + 3 * HOUR_MS),
+    "when a daily run last reported": DAILY,
+    "the page of twelve days ago": report_name(day_of(START - 12 * DAY_MS)),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_a_manifest_that_cannot_be_read_stops_what_needs_it_and_no_other_day(lake: EventLake, what: str) -> None:
+    small = SmallLake(lake.root)
+    small.stream(Way(START - 12 * DAY_MS).observed())
+    newest = small.stream(Way(START).observed())
+    for back in range(1, 13):
+        judged(lake, day_of(START - back * DAY_MS), {}, START + 2 * HOUR_MS)
+    for kind in IN_FORCE:
+        update(
+            lake.root, snapshot_name(kind, day_of(START - 2 * DAY_MS)), lambda known: replace(known, sealed_at=START)
+        )
+    note_reported(lake.root, START + 2 * HOUR_MS)
+    damaged = Path(lake.root) / manifest_path(DAMAGED[what])
+    damaged.parent.mkdir(exist_ok=True)
+    damaged.write_text("{")
+    with pytest.raises(ExceptionGroup, match="could not be judged") as ended:
+        nightly(lake, NOW, "--assume-quiet")
+    why = f"{manifest_path(DAMAGED[what])} can't be read: "
+    assert any((reason(each) or "").startswith(why) for each in ended.value.exceptions)
+    assert lake.differences(day_of(START)) is not None
+    committed = {file.path for found in LakeView(lake.root).manifests(day_of(START)) for file in found.raw}
+    assert committed == {newest}
 
 
 def compact_the_day(lake: EventLake) -> None:
