@@ -123,6 +123,12 @@ def test_a_manifest_that_cannot_be_read_is_named_and_ends_whatever_needs_it(dama
     assert {path: content for path, content in damaged.texts() if not path.endswith(".parquet")} == before
 
 
+def test_an_hour_whose_manifest_was_moved_aside_has_none(damaged: SmallLake) -> None:
+    place(damaged).rename(place(damaged).with_name(f"{place(damaged).name}.damaged"))
+    assert LakeView(damaged.root).manifests(PERIOD) == []
+    assert erase(damaged.root, CLIENT, dry_run=True, on_progress=lambda _: None).left == ()
+
+
 def test_the_hours_of_another_day_are_read_all_the_same(damaged: SmallLake) -> None:
     other = Period(START - 2 * DAY_MS, START - DAY_MS)
     assert LakeView(damaged.root).manifests(other) == []
