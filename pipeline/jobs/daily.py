@@ -45,6 +45,7 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
     if not options.has_explicit_period:
         with _others_go_on(errors, "what came late"):
             judged.update(changed_days(lake, options.period, options.now, days.due))
+    judged -= days.unreadable.keys()
     status = max(status, _judge(lake, options, judged, errors))
     found = {options.period, *unreported} - judged - days.unreadable.keys()
     status = max(status, _repeat_findings(lake, options, found, errors))

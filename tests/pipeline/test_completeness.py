@@ -22,7 +22,7 @@ from pipeline.report.report_files import report_name, write_page, write_tables
 
 AT = 1_790_000_000_000 // DAY_MS * DAY_MS
 PERIOD = Period(AT, AT + 2 * HOUR_MS)
-NOW = AT + DAY_MS
+NOW = AT + DAY_MS + 2 * HOUR_MS
 BEFORE, FIRST, SECOND, AFTER = (hour_path(AT + number * HOUR_MS) for number in range(-1, 3))
 RAW_FILE = "events/day={}/hour={}/file.jsonl"
 
