@@ -1,6 +1,7 @@
 """`compact`: turn the stream's small files into Parquet, and remove files that no manifest names."""
 
 import argparse
+from collections.abc import Sequence
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
@@ -12,6 +13,7 @@ from pipeline.compaction.counters import CLOUDWATCH_CONFIG, NotCounted, records_
 from pipeline.compaction.unreadable import read_again
 from pipeline.compaction.vacuum import KEPT_MS, vacuum
 from pipeline.jobs.shared import strict
+from pipeline.lake.commits import DamagedRecord
 from pipeline.lake.event_lake import DIFFERENCES, EventLake
 from pipeline.lake.raw import arrived_files, misplaced
 from pipeline.lake.snapshots import SNAPSHOTS
@@ -39,8 +41,7 @@ def compact_arrived(lake: EventLake, options: argparse.Namespace) -> int:
         log(f"damaged, and left out: {path}")
     for path in misplaced(lake.root, options.period):
         log(f"of no hour, and left out: {path}")
-    removed = vacuum(lake.root, SWEPT, options.now)
-    log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
+    damaged = _remove_unnamed(lake, options.now)
     unanswered = [options.stream] if options.stream and counted is None else []
     return strict(
         options,
@@ -48,8 +49,20 @@ def compact_arrived(lake: EventLake, options: argparse.Namespace) -> int:
             "lines can't be read": compacted.unreadable,
             "files are damaged": compacted.damaged,
             "streams of which CloudWatch has not said how much came": unanswered,
+            "old files are kept, since a manifest can't be read": damaged,
         },
     )
+
+
+def _remove_unnamed(lake: EventLake, now: int) -> Sequence[str]:
+    """Returns why nothing was removed: without each manifest nobody knows which files count."""
+    try:
+        removed = vacuum(lake.root, SWEPT, now)
+    except DamagedRecord as error:
+        log(f"no old file is removed: {error}")
+        return [str(error)]
+    log(f"{len(removed):>12,} files removed that nothing has named for {KEPT_MS // DAY_MS} days")
+    return []
 
 
 def _read_again(lake: EventLake, options: argparse.Namespace) -> int:

@@ -1,5 +1,6 @@
 """What the schedule runs, and the environment that it runs in on EMR Serverless."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -156,6 +157,8 @@ def test_a_manifest_that_cannot_be_read_stops_what_needs_it_and_no_other_day(lak
     damaged = Path(lake.root) / manifest_path(DAMAGED[what])
     damaged.parent.mkdir(exist_ok=True)
     damaged.write_text("{")
+    # Old enough for what it names to be looked through for files to remove.
+    os.utime(damaged, times=((NOW - 3 * DAY_MS) / 1_000,) * 2)
     with pytest.raises(ExceptionGroup, match="could not be judged") as ended:
         nightly(lake, NOW, "--assume-quiet")
     why = f"{manifest_path(DAMAGED[what])} can't be read: "
