@@ -36,26 +36,26 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
         log("nothing is sent: what seems to be lost may only be missing here. Compact what has arrived, up to now")
         if settings:
             return ExitCode.FINDING
-    stopped = [replay.unsent(lake, each, options.now) for each in replay.unfinished(lake.root, options.now)]
-    ready = [each for each in stopped if _is_known_since(lake, options, each)]
+    stopped = [replay.still_to_send(lake, each, options.now) for each in replay.unfinished(lake.root, options.now)]
+    finishable = [each for each in stopped if _can_be_finished(lake, options, each)]
     found = reconcile(lake, options.period, options.now, terms_of(options)).differences
     lost = chosen(found, options)
     planned = replay.plan(
         lake, lost, options.period, options.now, dry_run=options.dry_run, queues_lost=options.queues_lost
     )
-    _log_plan(planned, sum(each.rest.count() for each in stopped))
-    is_whole = not incomplete and len(ready) == len(stopped)
+    _log_plan(planned, sum(each.messages.count() for each in stopped))
+    nothing_left_out = not incomplete and len(finishable) == len(stopped)
     if settings:
         new = [each for each in replay.unfinished(lake.root, options.now) if run_of(each) == planned.run]
-        runs = [*ready, *(replay.just_planned(lake, each) for each in new)]
-        is_whole &= _send(lake, settings, options, runs)
-    return ExitCode.DONE if is_whole else ExitCode.FINDING
+        runs = [*finishable, *(replay.all_unsent(lake, each) for each in new)]
+        nothing_left_out &= _send(lake, settings, options, runs)
+    return ExitCode.DONE if nothing_left_out else ExitCode.FINDING
 
 
-def _is_known_since(lake: EventLake, options: argparse.Namespace, stopped: replay.Unsent) -> bool:
-    """Whether the lake has all hours since what a stopped run has left: some of it may have been delivered in them.
+def _can_be_finished(lake: EventLake, options: argparse.Namespace, stopped: replay.Unsent) -> bool:
+    """Whether every hour since the run's first unsent envelope can be judged. If not, log that the run is not sent.
 
-    Of the hours since the period's first one, the job has asked already.
+    Some of it may have been delivered in these hours. Those from the period's first are checked already.
     """
     if stopped.since is None or stopped.since >= options.period.start:
         return True
@@ -77,7 +77,7 @@ def _log_plan(planned: replay.Planned, earlier: int) -> None:
 def _send(
     lake: EventLake, settings: ReplaySettings, options: argparse.Namespace, runs: Sequence[replay.Unsent]
 ) -> bool:
-    """Whether no other process is sending any of these."""
+    """Send these runs; returns False if another process is sending one of them."""
     report = every_thousand("sent")
     client, queue = boto3.client("sqs", config=PATIENT), settings.envelopes_queue_url
     sent = replay.send(lake, client, queue, runs, per_second=options.per_second, on_progress=report)

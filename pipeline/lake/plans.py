@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 
 from clarion.clock import now_ms
 from pipeline.lake.commits import MANIFESTS, DamagedRecord, Manifest, name_of, read_manifests, whole
-from pipeline.lake.files import is_shown, joined, listed, read_text, swap_text
+from pipeline.lake.files import joined, listed, read_text, swap_text
 
 REPLAYS, PROGRESS = "replays", "replayed"
 LEASE_MS = 120_000
@@ -63,9 +63,9 @@ class RunLease:
         self._clock = clock
 
     def take(self) -> int | None:
-        """The last place that has been sent, -1 if none has; None if another process has the run.
+        """Take the lease; returns the last place sent, or -1.
 
-        A run that is finished is held by nobody.
+        None if another process has it. For a finished run the place is returned and no lease is taken.
         """
         found = RunProgress()
 
@@ -110,8 +110,9 @@ def run_of(manifest: Manifest) -> str:
 
 def runs_since(root: str, moment: int) -> list[Manifest]:
     """Those that were planned since then (UNIX milliseconds), in order."""
-    names = map(name_of, sorted(filter(is_shown, listed(root, f"{MANIFESTS}/{REPLAYS}"))))
-    return [run for run in read_manifests(root, list(names)) if (run.sealed_at or 0) >= moment]
+    paths = (path for path in listed(root, f"{MANIFESTS}/{REPLAYS}") if _RUN.fullmatch(path.rpartition("/")[2]))
+    names = list(map(name_of, sorted(paths)))
+    return [run for run in read_manifests(root, names) if (run.sealed_at or 0) >= moment]
 
 
 def progress(root: str, run: str) -> RunProgress:

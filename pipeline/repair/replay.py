@@ -64,14 +64,14 @@ class Planned:
 
 @dataclass(frozen=True)
 class Unsent:
-    """What is left to send of a run: `rest`, in `PLAN`.
+    """What has not been sent of a run: `messages`, in `PLAN`.
 
     `since` is when the earliest of its envelopes was observed, in UNIX milliseconds; None if nothing is left.
     """
 
     run: Manifest
     since: int | None
-    rest: DataFrame
+    messages: DataFrame
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def send(  # noqa: PLR0913 - each by name
         run = run_of(each.run)
         lease = RunLease(lake.root, run, pause_ms=round(1_000 * BATCH / per_second))
         # Sorted before the lease is taken: that may take longer than the lease lasts.
-        messages = _messages(each.rest)
+        messages = _in_order(each.messages)
         if (place := lease.take()) is None:
             left.append(run)
             continue
@@ -189,34 +189,35 @@ def unfinished(root: str, now: int) -> list[Manifest]:
     return [run for run in runs_since(root, now - CLAIM_LOOKBACK_MS) if not progress(root, run_of(run)).done]
 
 
-def unsent(lake: EventLake, run: Manifest, now: int) -> Unsent:
-    """Of a run that was stopped, without what has an ended push by now (see `outcomes`).
+def still_to_send(lake: EventLake, run: Manifest, now: int) -> Unsent:
+    """What of a stopped run has not been sent, without what has an ended push by now (see `outcomes`).
 
     What dispatch is retrying is left in: a run is never planned again, so what it leaves out is never sent.
     """
-    found = just_planned(lake, run)
+    found = all_unsent(lake, run)
     if found.since is None:
         return found
     pushed = lake.read(EventKind.PUSH, arrivals(Period(found.since, now), now)).join(
-        found.rest.select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftsemi"
+        found.messages.select(*NOTIFICATION_KEY), on=list(NOTIFICATION_KEY), how="leftsemi"
     )
     ended = outcomes(pushed).where("ended").select(*NOTIFICATION_KEY).localCheckpoint()
-    return _unsent(run, found.rest.join(ended, on=list(NOTIFICATION_KEY), how="leftanti"))
+    return _with_first_observation(run, found.messages.join(ended, on=list(NOTIFICATION_KEY), how="leftanti"))
 
 
-def just_planned(lake: EventLake, run: Manifest) -> Unsent:
-    """Of a run whose plan knew all that has ended by now."""
-    return _unsent(run, lake.read_commit(run, PLAN).where(F.col("place") > progress(lake.root, run_of(run)).sent))
+def all_unsent(lake: EventLake, run: Manifest) -> Unsent:
+    """What of a run has not been sent, whether its pushes have ended or not."""
+    place = progress(lake.root, run_of(run)).sent
+    return _with_first_observation(run, lake.read_commit(run, PLAN).where(F.col("place") > place))
 
 
-def _unsent(run: Manifest, rest: DataFrame) -> Unsent:
+def _with_first_observation(run: Manifest, messages: DataFrame) -> Unsent:
     observed_at = F.get_json_object("message", "$.observed_at").cast("long")
-    return Unsent(run, rest.agg(F.min(observed_at)).collect()[0][0], rest)
+    return Unsent(run, messages.agg(F.min(observed_at)).collect()[0][0], messages)
 
 
-def _messages(rest: DataFrame) -> Iterator[tuple[int, str]]:
-    """`place, message` in order, a partition at a time; the first is there once this has returned."""
-    ordered = rest.select("place", "message").orderBy("place").toLocalIterator()
+def _in_order(messages: DataFrame) -> Iterator[tuple[int, str]]:
+    """`place, message` in order, a partition at a time. The first row is read, so all is sorted, before this returns."""
+    ordered = messages.select("place", "message").orderBy("place").toLocalIterator()
     rows = ((row["place"], row["message"]) for row in ordered)
     return chain(list(islice(rows, 1)), rows)
 

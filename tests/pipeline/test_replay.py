@@ -203,25 +203,25 @@ def test_what_has_come_to_an_end_since_a_run_was_stopped_is_not_sent(lake: Event
     small.commit(delivered.push(), at=START + 3 * HOUR_MS)
     small.commit(stale.push(PushDecision.STALE), retried.push(PushDecision.RETRY), at=later + HOUR_MS)
     lake.view.refresh()
-    [left] = unsent(lake)
-    assert (left.since, left.rest.count()) == (retried.began, 2)
+    [left] = still_to_send(lake)
+    assert (left.since, left.messages.count()) == (retried.began, 2)
     queues = Queues()
     assert send(lake, queues) == 2
     assert {read_match_message(body).receipt for _, body in queues.sent} == {retried.receipt, untried.receipt}
     assert replay.unfinished(lake.root, NOW) == []
 
 
-def test_a_stopped_run_of_which_all_has_come_to_an_end_since_needs_no_hour_of_its_time(lake: EventLake) -> None:
+def test_a_stopped_run_whose_pushes_have_all_ended_has_no_first_observation_and_sends_nothing(lake: EventLake) -> None:
     small, way = SmallLake(lake.root), Way()
     small.commit(way.observed())
     lost = [{"difference": "missing", "receipt": str(way.receipt), "subscription_id": str(PHONE)}]
     period = Period(START, START + HOUR_MS)
     replay.plan(lake, lake.spark.createDataFrame(lost, DIFFERENCE), period, START + HOUR_MS, dry_run=False)
-    assert [each.since for each in unsent(lake)] == [way.began]
+    assert [each.since for each in still_to_send(lake)] == [way.began]
     small.commit(way.push(), at=START + 3 * HOUR_MS)
     lake.view.refresh()
-    assert [each.since for each in unsent(lake)] == [None]
-    assert (send(lake, Queues()), unsent(lake)) == (0, [])
+    assert [each.since for each in still_to_send(lake)] == [None]
+    assert (send(lake, Queues()), still_to_send(lake)) == (0, [])
 
 
 def test_a_replay_that_begins_beside_another_leaves_its_run_to_it(lake: EventLake) -> None:
@@ -238,10 +238,10 @@ def test_a_replay_that_begins_beside_another_leaves_its_run_to_it(lake: EventLak
     assert _send(lake, second, QUICK, lambda _: None) == replay.Sent(0, [])
 
 
-def test_a_run_that_another_replay_has_finished_meanwhile_is_left_to_nobody(lake: EventLake) -> None:
+def test_a_run_that_another_replay_finished_meanwhile_is_neither_sent_nor_reported_as_left(lake: EventLake) -> None:
     rows = [(place, f"r{place}", "s", f"message {place}") for place in range(2)]
     lake.write_named(run_name("000001"), lake.spark.createDataFrame(rows, PLAN), NOW)
-    stopped, queues = unsent(lake), Queues()
+    stopped, queues = still_to_send(lake), Queues()
     assert send(lake, queues) == 2
     sent = replay.send(lake, queues, "envelopes", stopped, per_second=QUICK, on_progress=print)  # type: ignore[arg-type]
     assert (sent, len(queues.sent)) == (replay.Sent(0, []), 2)
@@ -249,11 +249,11 @@ def test_a_run_that_another_replay_has_finished_meanwhile_is_left_to_nobody(lake
 
 def _send(lake: EventLake, queues: Queues, per_second: float, report: Callable[[int], None]) -> replay.Sent:
     # It speaks as much of SQS as is needed.
-    return replay.send(lake, queues, "envelopes", unsent(lake), per_second=per_second, on_progress=report)  # type: ignore[arg-type]
+    return replay.send(lake, queues, "envelopes", still_to_send(lake), per_second=per_second, on_progress=report)  # type: ignore[arg-type]
 
 
-def unsent(lake: EventLake) -> list[replay.Unsent]:
-    return [replay.unsent(lake, each, NOW) for each in replay.unfinished(lake.root, NOW)]
+def still_to_send(lake: EventLake) -> list[replay.Unsent]:
+    return [replay.still_to_send(lake, each, NOW) for each in replay.unfinished(lake.root, NOW)]
 
 
 def _unplanned(lake: EventLake) -> EventLake:
