@@ -1,8 +1,8 @@
 """Which of the days that were judged the daily run has to judge again.
 
-    its differences, claims or page are gone, damaged, or of before it was over ──┐
-    lines that have come since concern it ────────────────────────────────────────┼─▶ judged again
-    other hours can't be judged than its page says, or for other reasons ─────────┘
+    a file or manifest of its differences, claims or report is gone or damaged, or of before its end ──┐
+    lines that have come since concern it ─────────────────────────────────────────────────────────────┼─▶ judged again
+    other hours can't be judged than its page says, or for other reasons ──────────────────────────────┘
 
 Of all other days it is noted that they take account of what has come.
 """
@@ -27,9 +27,10 @@ from pipeline.report.report_files import report_name
 
 
 def changed_days(lake: EventLake, yesterday: Period, now: int, due: Collection[Period] = ()) -> list[Period]:
-    """Yesterday and the 15 days before it, if they were judged and have to be judged again.
+    """Return those of yesterday and the 15 days before it that were judged and have to be judged again.
 
-    Of the others, except those that are `due`, it is recorded that they take account of all that came until `now`.
+    It also writes: of each other day that was judged and is not `due`, it commits that the day takes account of all that
+    came until `now`.
     """
     days = [day_of(start) for start in range(yesterday.start - LATEST_MS, yesterday.end, DAY_MS)]
     judged, changed = judged_days(lake.root, days)
@@ -42,10 +43,10 @@ def changed_days(lake: EventLake, yesterday: Period, now: int, due: Collection[P
         hours = uncompacted | {hour.hour for hour in unseen}
         found = [
             day
-            for day, known in some.items()
-            if day.start in concerned or _has_other_problems(lake.view, day, known, hours, now)
+            for day, judged_day in some.items()
+            if day.start in concerned or _problems_differ(lake.view, day, judged_day, hours, now)
         ]
-        others = {day: known.differences for day, known in some.items() if day not in {*found, *due}}
+        others = {day: each.differences for day, each in some.items() if day not in {*found, *due}}
         note_seen(lake.root, others, arrived, now)
         changed += found
     return sorted(changed, key=attrgetter("start"))
@@ -54,24 +55,23 @@ def changed_days(lake: EventLake, yesterday: Period, now: int, due: Collection[P
 def _by_time(judged: JudgedDays) -> Mapping[int, JudgedDays]:
     """By when it was last known what they take account of."""
     by_time: dict[int, dict[Period, JudgedDay]] = defaultdict(dict)
-    for day, known in judged.items():
-        by_time[known.differences.sealed_at or 0][day] = known
+    for day, judged_day in judged.items():
+        by_time[judged_day.differences.sealed_at or 0][day] = judged_day
     return by_time
 
 
 def _unseen(arrived: Sequence[Manifest], judged: JudgedDays, at: int, now: int) -> list[Manifest]:
-    """The hours that have changed since days were judged, all `at` the same moment.
+    """The hours that changed since these days were judged, all at the moment `at`.
 
-    Rules of before these days may come late under an hour that is in none of their `seen`. It counts as unseen if it may
-    have been committed after `at`.
+    Late rules may be in an hour that no day's `seen` has: it counts if it may have been committed after `at`.
     """
 
     def is_unseen(hour: Manifest) -> bool:
         if hour.sealed_at is None:
             return True
         seen = [
-            known.differences.seen.get(hour.hour)
-            for day, known in judged.items()
+            judged_day.differences.seen.get(hour.hour)
+            for day, judged_day in judged.items()
             if arrivals(day, now).has_hour(hour.hour)
         ]
         return any(each != hour.sealed_at for each in seen) if seen else hour.sealed_at > at - MARGIN_MS
@@ -79,16 +79,16 @@ def _unseen(arrived: Sequence[Manifest], judged: JudgedDays, at: int, now: int) 
     return list(filter(is_unseen, arrived))
 
 
-def _has_other_problems(view: LakeView, day: Period, known: JudgedDay, changed: Collection[str], now: int) -> bool:
-    """Whether other hours can't be judged than the day's page says, or for other reasons.
+def _problems_differ(view: LakeView, day: Period, judged_day: JudgedDay, changed: Collection[str], now: int) -> bool:
+    """Whether the hours that can't be judged, or the reasons, differ from those on the day's page.
 
-    There may be some if its page names any, whatever has been put right or removed since, or if an hour has `changed`
-    that is one of its own or earlier: of those before, what may say what was in force counts.
+    This is looked up only if the page names any, or if an hour up to the first after the day has `changed`: an earlier
+    hour may hold rules that were in force.
     """
     last = hour_path(day.end)
-    if not known.problems and all(hour > last for hour in changed):
+    if not judged_day.problems and all(hour > last for hour in changed):
         return False
-    return known.problems != dict(incomplete_hours(view, day, now))
+    return judged_day.problems != dict(incomplete_hours(view, day, now))
 
 
 def note_seen(root: str, judged: Mapping[Period, Manifest], arrived: Sequence[Manifest], now: int) -> None:

@@ -1,4 +1,4 @@
-"""Which days the daily run has to judge: yesterday, and of the six days before it those that nobody has judged as they are.
+"""Which days the daily run has to judge: those of the last seven that were not judged completely.
 
 These were never judged, or before they were over, have no page of their differences, or have an hour that was sealed
 anew since. What came late under hours of other days is looked for by `changed_days`.
@@ -19,7 +19,7 @@ from pipeline.lake.files import folders
 from pipeline.lake.raw import RAW, arrival_hour, is_day
 from pipeline.lake.snapshots import IN_FORCE, day_of, snapshot_days
 from pipeline.period import DAY_MS, HOUR_MS, LATEST_MS, SNAPSHOT_DAYS, Period, arrivals, hour_path, hour_start
-from pipeline.report.report_files import compared_at, report_name
+from pipeline.report.report_files import found_at, report_name
 
 CATCH_UP_DAYS = 7
 """How far back an unjudged day is judged without `--from`, yesterday included."""
@@ -30,10 +30,11 @@ DAILY = "daily"
 
 
 class DueDays(NamedTuple):
-    """In order. `overdue` ones were missed for so long that an operator has to start their run.
+    """In order. `overdue` days were missed for so long that an operator has to start their run.
 
-    They are those of the last `NAMED_DAYS`, and if nobody has judged any of these, those before. Of `unreadable` ones
-    nobody can say what they are, since a manifest is damaged or can't be reached.
+    They are of the last `NAMED_DAYS`, but not of the last `CATCH_UP_DAYS`; if none of those was ever judged, earlier ones
+    are added, back to a judged one. `unreadable` has the error of each day of which a manifest can't be read; it is in
+    neither list.
     """
 
     due: list[Period]
@@ -44,8 +45,8 @@ class DueDays(NamedTuple):
 def due_days(view: LakeView, yesterday: Period) -> DueDays:
     """A day is due unless it `is_judged`."""
     unreadable: dict[Period, Exception] = {}
-    is_due = _readable(partial(_is_due, view), unreadable)
-    is_overdue = _readable(partial(_was_never_judged, view.root), unreadable)
+    is_due = _false_if_unreadable(partial(_is_due, view), unreadable)
+    is_overdue = _false_if_unreadable(partial(_was_never_judged, view.root), unreadable)
     days = _days_back(view.root, yesterday)
     recent, older, oldest = days[:CATCH_UP_DAYS], days[CATCH_UP_DAYS:NAMED_DAYS], days[NAMED_DAYS:]
     due = list(filter(is_due, recent))
@@ -55,14 +56,16 @@ def due_days(view: LakeView, yesterday: Period) -> DueDays:
     return DueDays(due[::-1], overdue[::-1], unreadable)
 
 
-def _readable(asked: Callable[[Period], bool], unreadable: dict[Period, Exception]) -> Callable[[Period], bool]:
-    """The same question; of a day of which it can't be answered it notes why, and says no."""
+def _false_if_unreadable(
+    question: Callable[[Period], bool], errors: dict[Period, Exception]
+) -> Callable[[Period], bool]:
+    """`question`, but False for a day whose manifests can't be read; the error is stored in `errors`."""
 
     def answered(day: Period) -> bool:
         try:
-            return asked(day)
+            return question(day)
         except LAKE_ERRORS as error:
-            unreadable[day] = error
+            errors[day] = error
             return False
 
     return answered
@@ -79,15 +82,15 @@ def _was_never_judged(root: str, day: Period) -> bool:
 def is_judged(view: LakeView, day: Period) -> bool:
     """Whether `reconcile` has judged it as it is by now, after all its hours were over, and there is a page of that."""
     differences = read_manifest(view.root, differences_name(day))
-    if differences is None or not has_whole_page(view.root, day, differences):
+    if differences is None or not has_page_of_whole_day(view.root, day, differences):
         return False
     arrived = view.manifests(arrivals(day, day.end + HOUR_MS))
     return all(each.sealed_at is not None and each.sealed_at == differences.seen.get(each.hour) for each in arrived)
 
 
-def has_whole_page(root: str, day: Period, differences: Manifest) -> bool:
-    """Whether there is a page of these differences of a day, and all its hours were over when they were found."""
-    at = compared_at(root, day, differences)
+def has_page_of_whole_day(root: str, day: Period, differences: Manifest) -> bool:
+    """Whether a page shows these differences, and they were found after all hours of the day were over."""
+    at = found_at(root, day, differences)
     return at is not None and is_over(hour_path(day.end), at)
 
 

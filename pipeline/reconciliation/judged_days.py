@@ -12,7 +12,7 @@ from pipeline.lake.files import exists, joined
 from pipeline.lake.small_tables import read_tables
 from pipeline.lake.snapshots import CLAIMS, snapshot_name
 from pipeline.period import Period
-from pipeline.reconciliation.due_days import has_whole_page
+from pipeline.reconciliation.due_days import has_page_of_whole_day
 from pipeline.report.report_files import report_name
 from pipeline.terms import TERMS, Terms, judged_by
 
@@ -22,7 +22,10 @@ HOURS_TABLE = "hours"
 
 @dataclass(frozen=True)
 class JudgedDay:
-    """`differences` is their manifest, `problems` why hours can't be judged, by hour, as the page says."""
+    """`differences` is the manifest; `problems` says, by hour, why the page calls it not judgeable.
+
+    `terms` are those it was judged by.
+    """
 
     differences: Manifest
     problems: dict[str, str]
@@ -33,10 +36,11 @@ type JudgedDays = Mapping[Period, JudgedDay]
 
 
 def judged_days(root: str, days: Iterable[Period]) -> tuple[JudgedDays, list[Period]]:
-    """Those of `days` that were judged, as they are; and those of which that has to be done again.
+    """Those of `days` that were judged, as they are; and those to judge again.
 
-    So it is if a file of the day's differences, claims or page is gone, damaged or can't be read, if there is no page of
-    these differences, or if they were found before the day was over.
+    Of the latter, a file that the manifests of the day's differences, claims or report name is gone or has another size, a
+    manifest or the table of hours or of terms can't be read, no page shows these differences, or they were found before
+    the day was over. `report.html` itself is not looked for.
     """
     found = {day: _judged_day(root, day) for day in days if _was_judged(root, day)}
     return {day: known for day, known in found.items() if known}, [day for day, known in found.items() if not known]
@@ -50,13 +54,13 @@ def _judged_day(root: str, day: Period) -> JudgedDay | None:
     with suppress(*LAKE_ERRORS):
         names = (differences_name(day), report_name(day), snapshot_name(CLAIMS, day))
         differences, page, claims = (read_manifest(root, name) for name in names)
-        if differences and page and has_whole_page(root, day, differences):
-            kept = [each for each in (differences, page, claims) if each]
-            return None if damaged_files(root, kept) else _as_kept(root, differences, page)
+        if differences and page and has_page_of_whole_day(root, day, differences):
+            manifests = [each for each in (differences, page, claims) if each]
+            return None if damaged_files(root, manifests) else _read_judged(root, differences, page)
     return None
 
 
-def _as_kept(root: str, differences: Manifest, page: Manifest) -> JudgedDay:
+def _read_judged(root: str, differences: Manifest, page: Manifest) -> JudgedDay:
     hours, terms = _rows(root, page, HOURS_TABLE), _rows(root, differences, TERMS)
     problems = {row["hour"]: row["problem"] for row in hours if row["problem"]}
     return JudgedDay(differences, problems, judged_by({TERMS: terms})[0])

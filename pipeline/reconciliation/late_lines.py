@@ -1,4 +1,4 @@
-"""Which of the days that were judged lines concern that have come since.
+"""Which judged days are concerned by lines that came after they were judged.
 
     lines not yet seen ────┬─▶ an envelope of such a day, what was decided of it, or tried first ─┐
                            ├─▶ decisions that count for a limit on that day ──────────────────────┤
@@ -38,9 +38,9 @@ type Lines = Callable[[EventKind], DataFrame]
 def concerned_days(
     lake: EventLake, judged: JudgedDays, unseen: Sequence[Manifest], yesterday: Period, now: int
 ) -> set[int]:
-    """The beginnings of those of the `judged` days, which are in order, that a line of the `unseen` hours concerns.
+    """The starts of days that a line of the `unseen` hours concerns.
 
-    There may be other days among them.
+    `judged` is in order; others may be among the result.
     """
     if not unseen:
         return set()
@@ -72,7 +72,7 @@ def _observed(lines: Lines) -> DataFrame:
 
 
 def _decided(lines: Lines, reach: int) -> DataFrame:
-    """Days of decisions: any may be wrong, or be all that is left of its envelope, and counts for limits for `reach` ms.
+    """Days for which a new decision counts: its envelope's, and each up to `reach` ms later, for limits.
 
     What was decided late is judged as of an hour before, and its envelope may be of the day before that. One that
     was observed earlier than that is found by its own line, by a first push, or by the differences that name its receipt.
@@ -113,7 +113,7 @@ def _claimed(lines: Lines, lake: EventLake, days: Sequence[Period], yesterday: P
 def _observed_late(lines: Lines, lake: EventLake, yesterday: Period) -> DataFrame:
     """`envelope_id` of envelopes of before yesterday that were decided, and whose observation is known only now.
 
-    Without it there was no claim.
+    The daily run records no claim of an envelope without its observation.
     """
     observed = lines(EventKind.OBSERVED).where(F.col("observed_at") < yesterday.start)
     first = observed.agg(F.min("observed_at").alias("at")).collect()[0]["at"]
@@ -134,6 +134,7 @@ def _first_tried(lines: Lines) -> DataFrame:
 
 
 def _of_differences(lines: Lines, lake: EventLake, days: Sequence[Period]) -> DataFrame:
+    """Days whose differences name the receipt of a new line."""
     found = ((day, lake.differences(day)) for day in days)
     named = [rows.select("receipt", F.lit(day.start).alias(_DAY)) for day, rows in found if rows is not None]
     receipts = reduce(DataFrame.unionByName, named).distinct()
@@ -143,9 +144,10 @@ def _of_differences(lines: Lines, lake: EventLake, days: Sequence[Period]) -> Da
 
 
 def _by_changes_in_force(lines: Lines, lake: EventLake, judged: JudgedDays, now: int) -> set[int]:
-    """The days that decided something by rules, subscriptions or limits of which a change is known only now.
+    """Judged days that depend on rules, subscriptions or limits of which a change is known only now.
 
-    Those that ended after the first of them have. Of the others an envelope may have been decided later, whenever that was.
+    These are all that end after the first change, and earlier ones with an envelope that was decided after it, or shortly
+    before.
     """
     kinds = (EventKind.RULES, EventKind.SUBSCRIPTION, EventKind.LIMITS)
     changes = reduce(DataFrame.unionByName, (lines(kind).select("at") for kind in kinds))
@@ -173,12 +175,12 @@ def _decided_since(first: int, lake: EventLake, judged: JudgedDays, now: int) ->
     parts = (
         envelopes.select(_day_of(F.col("observed_at"))),
         notified.where(~_is_late()).select(_day_of(judged_at())),
-        _of_receipts(notified.where(_is_late()), lake, min(day.start for day in judged), now),
+        _days_observed(notified.where(_is_late()), lake, min(day.start for day in judged), now),
     )
     return _days_in(reduce(DataFrame.unionByName, parts))
 
 
-def _of_receipts(late: DataFrame, lake: EventLake, since: int, now: int) -> DataFrame:
+def _days_observed(late: DataFrame, lake: EventLake, since: int, now: int) -> DataFrame:
     """The days of what was decided `late`, as a page of a crowd or a replay may be: only the observation says which."""
     if late.isEmpty():
         return late.select(_day_of(F.col("at")))

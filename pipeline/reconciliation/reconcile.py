@@ -279,7 +279,7 @@ def replays(lake: EventLake, since: int) -> DataFrame:
 
 
 def without_repaired(differences: DataFrame, pushes: DataFrame, replayed: DataFrame) -> DataFrame:
-    """A replay has repaired what was lost, once a provider has taken or refused its push; that it came late was known."""
+    """Without what a replay repaired: its push was taken or refused by a provider. `unexpected` ones stay."""
     done = pushes.where(F.col("done")).select(*NOTIFICATION_KEY)
     repaired = replayed.join(done, on=list(NOTIFICATION_KEY), how="leftsemi")
     both = [F.col(f"differs.{name}") == F.col(f"repaired.{name}") for name in NOTIFICATION_KEY]

@@ -65,8 +65,8 @@ def write_page(root: str, period: Period, made: str, html: str, judged: Manifest
             commit(root, replace(noted, commit=new_commit()), made)
 
 
-def compared_at(root: str, period: Period, judged: Manifest) -> int | None:
-    """When these differences were found (UNIX milliseconds), as their page has it; None if there is none of them."""
+def found_at(root: str, period: Period, judged: Manifest) -> int | None:
+    """When these differences were found (UNIX milliseconds), by the page that shows them; None if no page does."""
     last = read_manifest(root, report_name(period))
     if last is None or last.seen != judged.seen or last.shows != _name_of(judged):
         return None

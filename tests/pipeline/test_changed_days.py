@@ -101,7 +101,7 @@ def test_days_are_judged_again_once_a_damaged_file_is_put_right_and_its_hour_com
     assert changed_days(lake, YESTERDAY, NOW) == DAYS
 
 
-def test_the_pages_of_days_name_a_damaged_file_that_came_late_and_no_longer_once_it_is_removed(lake: EventLake) -> None:
+def test_days_are_judged_again_when_a_damaged_file_comes_late_and_when_it_is_removed(lake: EventLake) -> None:
     """No manifest says of either; to the days after its own, it may be of rules."""
     SmallLake(lake.root).commit(Way(START + HOUR_MS).envelope())
     judge_all(lake, JUDGED_AT)
@@ -223,7 +223,7 @@ def test_a_day_whose_differences_have_a_manifest_that_cant_be_read_keeps_no_othe
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[:2]
 
 
-def test_a_day_that_was_judged_before_it_was_over_is_judged_again_for_more_than_a_week(lake: EventLake) -> None:
+def test_a_day_that_was_judged_before_it_was_over_is_judged_again_for_16_days(lake: EventLake) -> None:
     judged(lake, DAYS[0], {}, DAYS[0].end - 4 * HOUR_MS)
     latest = [day_of(DAYS[0].start + back * DAY_MS) for back in (7, 15, 16)]
     assert [changed_days(lake, day, NOW) for day in latest] == [DAYS[:1], DAYS[:1], []]

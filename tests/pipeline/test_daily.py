@@ -143,7 +143,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("what", DAMAGED)
-def test_a_manifest_that_cannot_be_read_stops_what_needs_it_and_no_other_day(lake: EventLake, what: str) -> None:
+def test_yesterday_is_judged_though_an_older_manifest_cannot_be_read(lake: EventLake, what: str) -> None:
     small = SmallLake(lake.root)
     small.stream(Way(START - 12 * DAY_MS).observed())
     newest = small.stream(Way(START).observed())

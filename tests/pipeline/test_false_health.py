@@ -263,7 +263,7 @@ def test_a_count_that_comes_a_night_later_has_the_day_judged_again(spark: SparkS
 
 
 @pytest.mark.parametrize("at", [START + 20 * HOUR_MS, START + DAY_MS + HOUR_MS])
-def test_a_day_that_was_judged_before_all_its_hours_were_over_is_due(
+def test_a_day_that_was_compared_before_all_its_hours_were_over_does_not_count_as_judged(
     spark: SparkSession, tmp_path: Path, at: int
 ) -> None:
     """Its last hours have no file at all: a page made by then names no problem of theirs."""

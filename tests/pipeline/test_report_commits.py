@@ -14,7 +14,7 @@ from pipeline.lake.files import read_text, write_text
 from pipeline.lake.parquet import DataFile
 from pipeline.report.report_files import (
     REPORTS,
-    compared_at,
+    found_at,
     page_path,
     read_tables,
     report_name,
@@ -96,15 +96,15 @@ def test_a_report_that_is_overtaken_while_it_writes_its_page_leaves_that_of_the_
     assert read_text(f"{ROOT}/{PAGE}") == "page 2"
 
 
-def test_which_differences_a_page_is_of_is_noted_once_it_is_there(root: str) -> None:
+def test_a_page_says_when_the_differences_it_shows_were_found_once_it_is_written(root: str) -> None:
     first, second = (Manifest("differences", "", sealed_at=number, seen={HOUR: number}) for number in (1, 2))
     made = write_tables(root, TODAY, tables(1))
-    assert compared_at(root, TODAY, first) is None
+    assert found_at(root, TODAY, first) is None
     write_page(root, TODAY, made, "page 1", first)
-    assert compared_at(root, TODAY, first) == 1
-    assert compared_at(root, TODAY, second) is None
+    assert found_at(root, TODAY, first) == 1
+    assert found_at(root, TODAY, second) is None
     write_tables(root, TODAY, tables(2))
-    assert compared_at(root, TODAY, first) is None
+    assert found_at(root, TODAY, first) is None
 
 
 def test_a_page_of_an_earlier_reconciliation_of_the_same_hours_is_not_the_current_one(root: str) -> None:
@@ -114,8 +114,8 @@ def test_a_page_of_an_earlier_reconciliation_of_the_same_hours_is_not_the_curren
         for number in (1, 2)
     )
     write_page(root, TODAY, write_tables(root, TODAY, tables(1)), "page 1", first)
-    assert compared_at(root, TODAY, replace(first, commit="noted that nothing has come since", sealed_at=2)) == 1
-    assert compared_at(root, TODAY, second) is None
+    assert found_at(root, TODAY, replace(first, commit="noted that nothing has come since", sealed_at=2)) == 1
+    assert found_at(root, TODAY, second) is None
 
 
 def test_of_a_report_that_was_overtaken_nothing_is_noted(root: str) -> None:
@@ -123,7 +123,7 @@ def test_of_a_report_that_was_overtaken_nothing_is_noted(root: str) -> None:
     first = write_tables(root, TODAY, tables(1))
     write_tables(root, TODAY, tables(2))
     write_page(root, TODAY, first, "page 1", judged)
-    assert compared_at(root, TODAY, judged) is None
+    assert found_at(root, TODAY, judged) is None
 
 
 def test_a_page_in_s3_is_one_put(s3: RecordedS3) -> None:  # noqa: F811 - a fixture
