@@ -52,8 +52,7 @@ def draw_rules(points: list[tuple[int, float]], statements: int, path: Path) -> 
     axes.plot(
         [count / 1e6 for count in rules], seconds, "-o", label=f"reconcile of {statements:,} statements, measured"
     )
-    highest = max(seconds for _, seconds in points)
-    axes.set(xlabel="rules, millions", ylabel="seconds of processors", xlim=(0, None), ylim=(0, 1.1 * highest))
+    axes.set(xlabel="rules, millions", ylabel="seconds of processors", xlim=(0, None), ylim=(0, 1.1 * max(seconds)))
     save(figure, axes, path)
 
 

@@ -19,8 +19,8 @@ FRESH_MS = 30 * 60_000
 """How long a file, or an hour that has all its files, may be without its compaction where `up_to_now` is asked for."""
 EXAMPLE = ", such as "
 """What follows in a reason is a file of that hour."""
-_IN_FOLDER = re.compile("/hour=|/commit=")
-"""What follows the folder of a day's files of a kind, or of those of a name."""
+_AFTER_FOLDER = re.compile("/hour=|/commit=")
+"""Ends the folder that is listed: that of a kind's day, or of a commit's name."""
 
 
 class IncompleteHour(NamedTuple):
@@ -150,6 +150,6 @@ def _damaged(files: Iterable[DataFile], sizes: Mapping[str, int]) -> Iterator[st
 
 
 def _sizes(root: str, found: Iterable[Manifest]) -> dict[str, int]:
-    """The sizes of all files in the folders of the manifests' files, by path: the one of a day is listed once."""
-    folders = {_IN_FOLDER.split(each.path)[0] for manifest in found for each in manifest.files}
+    """The sizes, by path, of all files in the folders of the manifests' files. Each folder is listed once."""
+    folders = {_AFTER_FOLDER.split(each.path)[0] for manifest in found for each in manifest.files}
     return {path: info.size for folder in sorted(folders) for path, info in listed(root, folder).items()}

@@ -14,10 +14,10 @@ from pipeline.lake.parquet import DataFile
 from pipeline.period import Period
 
 DROPPED = "dropped"
-"""Stands for a kind where lines are counted that were left out for good."""
+"""In place of a kind: the lines that were removed."""
 
 
-def read_again(lake: EventLake, arrived: Period, now: int, *, drop: bool) -> Mapping[str, int]:
+def read_again_or_drop(lake: EventLake, arrived: Period, now: int, *, drop: bool) -> Mapping[str, int]:
     """Commit as what they are the lines of these hours that could not be read; or `drop` them. How many, by kind.
 
     An hour that has changed is sealed anew: so a day that was judged by it is judged again. Raises `CommitConflict`.
@@ -26,8 +26,8 @@ def read_again(lake: EventLake, arrived: Period, now: int, *, drop: bool) -> Map
     for hour in lake.view.manifests(arrived):
         if files := hour.kinds.get(UNREADABLE):
             read = {} if drop else _read_again(lake, hour.hour, files)
-            became = {DROPPED: files} if drop else read
-            total.update({kind: sum(each.lines for each in some) for kind, some in became.items()})
+            counted = {DROPPED: files} if drop else read
+            total.update({kind: sum(each.lines for each in some) for kind, some in counted.items()})
             if read.keys() == {UNREADABLE}:
                 discard(lake.root, replace(hour, kinds=read))
             else:

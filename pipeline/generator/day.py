@@ -11,7 +11,7 @@ from pipeline.columns import VERSION, EventKind
 from pipeline.generator import faults, live, people, traffic, xmtp
 from pipeline.generator.plan import NETWORK, Made, Plan
 from pipeline.generator.writing import declare_complete, hour_columns, write_kind
-from pipeline.lake.event_lake import EventLake, as_named
+from pipeline.lake.event_lake import EventLake, escape_glob
 from pipeline.lake.raw import RAW, arrived_files
 from pipeline.lake.schemas import RULE, SCHEMAS
 from pipeline.period import DAY_MS, HOUR_MS, arrivals
@@ -47,7 +47,7 @@ def seal_hours(lake: EventLake, plan: Plan, *, compacted: bool) -> None:
 
 def answers(lake: EventLake) -> DataFrame:
     """`receipt, subscription_id, difference`: what a reconciliation of the day should find."""
-    return lake.spark.read.parquet(as_named(lake.path(f"{_MADE}/answers")))
+    return lake.spark.read.parquet(escape_glob(lake.path(f"{_MADE}/answers")))
 
 
 def make(lake: EventLake, plan: Plan) -> dict[EventKind, DataFrame]:
@@ -97,7 +97,7 @@ def _statements(lake: EventLake, plan: Plan) -> Made:
 def _kept(lake: EventLake, name: str, rows: DataFrame) -> DataFrame:
     path = lake.path(f"{_MADE}/{name}")
     rows.write.mode("overwrite").parquet(path)
-    return lake.spark.read.schema(rows.schema).parquet(as_named(path))
+    return lake.spark.read.schema(rows.schema).parquet(escape_glob(path))
 
 
 def write_raw(lake: EventLake, kinds: dict[EventKind, DataFrame], plan: Plan) -> None:

@@ -10,7 +10,7 @@ from pipeline.arguments import DROP
 from pipeline.columns import UNREADABLE, EventKind
 from pipeline.compaction.compact import compact
 from pipeline.compaction.counters import CLOUDWATCH_CONFIG, NotCounted, records_by_hour
-from pipeline.compaction.unreadable import read_again
+from pipeline.compaction.unreadable import read_again_or_drop
 from pipeline.compaction.vacuum import KEPT_MS, vacuum
 from pipeline.jobs.shared import strict
 from pipeline.lake.commits import DamagedRecord
@@ -27,7 +27,7 @@ SWEPT = (*EventKind, UNREADABLE, DIFFERENCES, SNAPSHOTS, REPORTS)
 
 
 def run(lake: EventLake, options: argparse.Namespace) -> int:
-    return _read_again(lake, options) if options.unreadable else compact_arrived(lake, options)
+    return _read_again_or_drop(lake, options) if options.unreadable else compact_arrived(lake, options)
 
 
 def compact_arrived(lake: EventLake, options: argparse.Namespace) -> int:
@@ -65,8 +65,8 @@ def _remove_unnamed(lake: EventLake, now: int) -> Sequence[str]:
     return []
 
 
-def _read_again(lake: EventLake, options: argparse.Namespace) -> int:
-    read = read_again(lake, options.period, options.now, drop=options.unreadable == DROP)
+def _read_again_or_drop(lake: EventLake, options: argparse.Namespace) -> int:
+    read = read_again_or_drop(lake, options.period, options.now, drop=options.unreadable == DROP)
     for kind, count in sorted(read.items()):
         log(f"{count:>12,} {kind}, of what could not be read")
     return strict(options, {"lines can't be read": read.get(UNREADABLE, 0)})

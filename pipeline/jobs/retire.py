@@ -31,7 +31,7 @@ def run(lake: EventLake, options: argparse.Namespace) -> int:
     after = retire.RetireAfter(dead=options.dead_days, idle=None if incomplete else options.idle_days)
     useless = retire.useless(lake, options.now, after).persist()
     counts = {row["why"]: row["count"] for row in useless.groupBy("why").count().collect()}
-    for why in ("dead",) if incomplete else ("dead", "idle"):
+    for why in (retire.DEAD,) if incomplete else (retire.DEAD, retire.IDLE):
         log(f"{counts.get(why, 0):>12,} {why}")
     for row in useless.orderBy("since").limit(options.show).collect():
         since = datetime.fromtimestamp(row["since"] / 1000, UTC)

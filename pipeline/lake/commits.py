@@ -41,7 +41,8 @@ from pipeline.period import Period
 
 MANIFESTS = "manifests"
 _DIGEST = "digest"
-_OF_EVERY_RELEASE = ("hour", "commit", "sealed_at", "counted", "raw", "kinds")
+_REQUIRED = ("hour", "commit", "sealed_at", "counted", "raw", "kinds")
+"""Fields that the manifests of all releases have."""
 _HOUR = re.compile(r"^(\d{4}-\d\d-\d\d)/(\w+)$")
 
 
@@ -50,9 +51,9 @@ class CommitConflict(Exception):  # noqa: N818 - it says what has happened
 
 
 class DamagedRecord(Exception):  # noqa: N818 - it says what it is
-    """A manifest, or the progress of a run, can't be read, or is another hour's; or a small table was changed.
+    """A manifest, or a run's progress, can't be read or is another hour's; or a small table has another digest.
 
-    A job that needs it ends.
+    A job that needs it ends; `report` and `daily` go on without that of another day.
     """
 
 
@@ -103,25 +104,28 @@ class Manifest:
         return tuple(chain.from_iterable(self.kinds.values()))
 
     def to_json(self) -> str:
-        return with_digest(asdict(self))
+        return manifest_text(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What a later release has added is passed over. Raises `ValueError`, or another error, if it was damaged."""
-        values = _checked(json.loads(text))
+        """Fields of later releases are ignored.
+
+        Raises `ValueError`, `LookupError`, `TypeError` or `AttributeError` if it is damaged.
+        """
+        values = _without_digest(json.loads(text))
         kinds = {kind: _files(found) for kind, found in values["kinds"].items()}
-        names = (each.name for each in fields(cls) if each.name in _OF_EVERY_RELEASE or each.name in values)
+        names = (each.name for each in fields(cls) if each.name in _REQUIRED or each.name in values)
         known = {name: values[name] for name in names}
         return cls(**known | {"raw": _files(values["raw"]), "kinds": kinds})
 
 
-def with_digest(values: Mapping[str, Any]) -> str:
-    """The text of a manifest, or of one with what a later release adds."""
+def manifest_text(values: Mapping[str, Any]) -> str:
+    """The JSON of a manifest's `values`, with their digest."""
     return json.dumps({**values, _DIGEST: _digest(values)}, indent=1)
 
 
-def _checked(values: dict[str, Any]) -> dict[str, Any]:
-    """Without the digest, which the manifests of earlier releases have not. Raises `ValueError` if it is of others."""
+def _without_digest(values: dict[str, Any]) -> dict[str, Any]:
+    """The values without their digest, which earlier releases did not write. Raises `ValueError` if it doesn't match."""
     digest = values.pop(_DIGEST, None)
     if digest is not None and digest != _digest(values):
         raise ValueError("it is not as it was written")

@@ -43,7 +43,7 @@ DIFFERENCES = "differences"
 
 _UNREADABLE = StructType([StructField("value", StringType())])
 _DATED = [StructField(name, StringType()) for name in PARTITIONS]
-_OF_PATTERNS = re.compile(r"[][{}*?\\]")
+_GLOB_CHARACTERS = re.compile(r"[][{}*?\\]")
 HOME = "home"
 """The column of the hour or name that a row is written for."""
 _WRITTEN = pa.schema([(HOME, pa.string()), *WRITTEN])
@@ -164,7 +164,7 @@ class EventLake:
             return self.spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
         as_written = StructType([StructField(file_name(each.name), each.dataType) for each in schema])
         reader = self.spark.read.schema(as_written).option("basePath", self.path(folder))
-        rows = reader.parquet(*(as_named(self.path(each.path)) for each in files))
+        rows = reader.parquet(*(escape_glob(self.path(each.path)) for each in files))
         return rows.select(*as_written.names).toDF(*schema.names)
 
 
@@ -182,19 +182,19 @@ def hour_column() -> Column:
     return F.concat_ws("/", *PARTITIONS).alias(HOME)
 
 
-def as_named(path: str) -> str:
-    """A path for Spark to read, which takes some characters for those of a pattern: a lake may lie in `[a]` or `{a}`.
+def escape_glob(path: str) -> str:
+    """Escape the characters of a path that Spark takes for a pattern: a lake may lie in `[a]` or `{a}`.
 
-    Its option to take none for a pattern (`DataSource.GLOB_PATHS_KEY`) gives all paths for each that has such a character.
+    The option `DataSource.GLOB_PATHS_KEY` is no use: with it, each such path gives the files of all paths.
     """
-    return _OF_PATTERNS.sub(r"\\\g<0>", path)
+    return _GLOB_CHARACTERS.sub(r"\\\g<0>", path)
 
 
 def paths_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """`path` of each file, which Spark packs into tasks by their sizes and does not open."""
     if not paths:
         return spark.createDataFrame(pa.schema([("path", pa.string())]).empty_table())
-    return spark.read.format("binaryFile").load(list(map(as_named, paths))).select("path")
+    return spark.read.format("binaryFile").load(list(map(escape_glob, paths))).select("path")
 
 
 def _write_batches(batches: Iterable[pa.RecordBatch], root: str, kind: str, commit: str) -> Iterator[pa.RecordBatch]:

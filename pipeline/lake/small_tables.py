@@ -22,29 +22,30 @@ def write_tables(root: str, name: str, tables: Mapping[str, pa.Table]) -> Kinds:
 
 
 def read_tables(root: str, found: Manifest, names: Collection[str]) -> dict[str, pa.Table]:
-    """Those of `names` that a commit has. Raises `DamagedRecord`."""
-    return {name: _joined(root, found.kinds[name], pa.schema([])) for name in names if name in found.kinds}
+    """Those of `names` that a commit has. Raises `FileNotFoundError` or `DamagedRecord`."""
+    return {name: _concatenated(root, found.kinds[name], pa.schema([])) for name in names if name in found.kinds}
 
 
 def read_rows(root: str, found: Sequence[DataFile], schema: pa.Schema) -> list[dict[str, Any]]:
     """The rows of files of one kind, by the names of its columns; what a file is too old to have is None.
 
-    Raises `DamagedRecord`.
+    Raises `FileNotFoundError` or `DamagedRecord`.
     """
     as_written = pa.schema([field.with_name(file_name(field.name)) for field in schema])
-    rows = _joined(root, found, as_written).select(as_written.names)
+    rows = _concatenated(root, found, as_written).select(as_written.names)
     named: list[dict[str, Any]] = rows.rename_columns(schema.names).to_pylist()
     return named
 
 
-def _joined(root: str, found: Sequence[DataFile], schema: pa.Schema) -> pa.Table:
-    """Of all files, with the columns of `schema` and those that they have besides."""
+def _concatenated(root: str, found: Sequence[DataFile], schema: pa.Schema) -> pa.Table:
+    """The rows of all files, with the columns of `schema` and any others that a file has."""
     with ThreadPoolExecutor(CONNECTIONS) as readers:
-        tables = list(readers.map(partial(_table, root), found))
+        tables = list(readers.map(partial(_read_checked, root), found))
     return pa.concat_tables([schema.empty_table(), *tables], promote_options="permissive")
 
 
-def _table(root: str, file: DataFile) -> pa.Table:
+def _read_checked(root: str, file: DataFile) -> pa.Table:
+    """Raises `FileNotFoundError`, or `DamagedRecord` if its digest is not the manifest's."""
     content = read_bytes(root, file.path)
     if content is None:
         raise FileNotFoundError(file.path)

@@ -32,6 +32,8 @@ SLACK_MS = 60_000
 """An event may be dated a little before or after the write that it records."""
 
 
+DEAD, IDLE = "dead", "idle"
+"""Why a subscription is of no use."""
 _OF_USE = (Purpose.DIRECT, Purpose.WAKE_UP)
 """What is pushed to a subscription without a notification, as its server or its app has asked."""
 
@@ -70,7 +72,7 @@ def useless(lake: EventLake, now: int, after: RetireAfter) -> DataFrame:
     dead = ended & (F.col("at") <= now - after.dead * DAY_MS)
     ends_idle = F.col("network").isin(*(name for name in NETWORKS if network(name).needs.ends_idle))
     idle = ~ended & ~ends_idle & (used <= idle_since) & F.lit(after.idle is not None)
-    why = F.when(dead, F.lit("dead")).when(idle, F.lit("idle"))
+    why = F.when(dead, F.lit(DEAD)).when(idle, F.lit(IDLE))
     since = F.when(dead, F.col("at")).otherwise(used)
     judged = whole.select(*latest.columns, why.alias("why"), since.alias("since"))
     return judged.where(F.col("why").isNotNull())

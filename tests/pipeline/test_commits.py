@@ -23,9 +23,9 @@ from pipeline.lake.commits import (
     commit,
     data_folder,
     manifest_path,
+    manifest_text,
     new_commit,
     read_manifest,
-    with_digest,
 )
 from pipeline.lake.files import replace_file
 from pipeline.lake.parquet import DataFile, write_parquet
@@ -76,7 +76,7 @@ def test_a_manifest_comes_out_of_its_json_as_it_went_in(manifest: Manifest) -> N
 
 def test_what_a_later_release_has_added_to_a_manifest_is_passed_over() -> None:
     manifest = Manifest(HOUR, "0" * 32)
-    assert Manifest.from_json(with_digest({**asdict(manifest), "added_later": 1})) == manifest
+    assert Manifest.from_json(manifest_text({**asdict(manifest), "added_later": 1})) == manifest
 
 
 def test_a_manifest_of_a_release_without_digests_is_read_all_the_same() -> None:

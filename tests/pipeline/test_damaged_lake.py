@@ -179,7 +179,7 @@ def test_a_journal_that_cannot_be_read_ends_every_erasure(lake: SmallLake) -> No
     assert journal.exists()
 
 
-def test_a_bit_of_a_manifest_that_was_changed_changes_nothing_that_is_read_of_it(lake: SmallLake) -> None:
+def test_a_manifest_with_a_flipped_bit_is_refused_or_read_as_it_was(lake: SmallLake) -> None:
     found, whole = read_manifest(lake.root, HOUR), place(lake).read_bytes()
     for at in range(0, len(whole) * 8, 7):
         place(lake).write_bytes(with_a_bit_flipped(whole, at))

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from pipeline.columns import UNREADABLE, EventKind
 from pipeline.compaction.completeness import incomplete_hours
-from pipeline.compaction.unreadable import DROPPED, read_again
+from pipeline.compaction.unreadable import DROPPED, read_again_or_drop
 from pipeline.in_force.rules import in_force, rule_changes
 from pipeline.in_force.states import MARGIN_MS, STATES, last_rules, limit_history, states_since, write_snapshots
 from pipeline.lake.commits import data_folder, manifest_path, new_commit, read_manifest, update
@@ -295,7 +295,7 @@ def test_a_rule_that_nobody_could_read_is_carried_by_each_snapshot_until_somebod
     assert (unread(lake, 8), rules(lake, day(10))) == ({hour}, [])
     (problem,) = incomplete_hours(lake.view, day_of(day(20)), day(21), provisional=True)[:1]
     assert str(problem) == f"{hour}: 1 lines can't be read, and may say what was in force"
-    assert read_again(lake, its_hour, day(10), drop=False) == {RULES: 1}
+    assert read_again_or_drop(lake, its_hour, day(10), drop=False) == {RULES: 1}
     assert rules(lake, day(10)) == [(str(PHONE), LASTING, day(0) + 1, FOREVER)]
     write_snapshots(lake, day(11) + 2 * HOUR_MS)
     assert (unread(lake, 10), rules(lake, day(12))) == (set(), [(str(PHONE), LASTING, day(0) + 1, FOREVER)])
@@ -311,11 +311,11 @@ def test_what_was_removed_long_ago_is_not_revived_by_a_line_that_is_read_at_last
     subscribe(lake, (day(1), "gone", "removed", 1, 2))
     live_on(lake, 2, 19)
     assert (unread(lake, 17), rules(lake, day(19))) == ({hour}, [])
-    read_again(lake, Period(day(0), day(0) + HOUR_MS), day(19), drop=False)
+    read_again_or_drop(lake, Period(day(0), day(0) + HOUR_MS), day(19), drop=False)
     assert rules(lake, day(19)) == []
     write_snapshots(lake, day(20) + 2 * HOUR_MS)
     assert (unread(lake, 19), rules(lake, day(21))) == ({hour}, [])
-    read_again(lake, Period(day(0), day(0) + HOUR_MS), day(21), drop=True)
+    read_again_or_drop(lake, Period(day(0), day(0) + HOUR_MS), day(21), drop=True)
     write_snapshots(lake, day(36) + 2 * HOUR_MS)
     assert (unread(lake, 35), whose(lake, day(37))) == (set(), {str(PHONE)})
 
@@ -324,9 +324,9 @@ def test_lines_that_stay_unreadable_are_kept_until_they_are_dropped(lake: EventL
     hour, first = hour_path(day(0)), Period(day(0), day(1))
     unreadable(lake, hour, b"none")
     before = read_manifest(lake.root, hour)
-    assert read_again(lake, first, day(1), drop=False) == {UNREADABLE: 1}
+    assert read_again_or_drop(lake, first, day(1), drop=False) == {UNREADABLE: 1}
     assert read_manifest(lake.root, hour) == before
-    assert read_again(lake, first, day(1), drop=True) == {DROPPED: 1}
+    assert read_again_or_drop(lake, first, day(1), drop=True) == {DROPPED: 1}
     after = read_manifest(lake.root, hour)
     assert before
     assert after
