@@ -3,8 +3,9 @@
 First the deployed stack plays the story of `make demo`, and the events of that must show no difference. The day with
 faults is made up, and the stack is given its subscriptions and rules. An outage of the stack itself has to be found
 while it happens. The pipeline's own command line does the rest. Exit code 0 only if the story was clean, each planted
-fault was found, what the outage swallowed was found once, and none of the day is left after the replay. What does not go
-on at all, as on a machine that is too busy, ends it with 1 and a line that says why.
+fault was found, what the outage swallowed was found once, and after the replay nothing of the day is left that another
+one could repair: calls, which were too old to be pushed by then, are late. What does not go on at all, as on a machine
+that is too busy, ends it with 1 and a line that says why.
 """
 
 import asyncio
