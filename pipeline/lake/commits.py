@@ -133,7 +133,7 @@ def _without_digest(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _digest(values: Mapping[str, Any]) -> str:
-    return sha256(json.dumps(values).encode()).hexdigest()
+    return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -63,10 +63,7 @@ class RunLease:
         self._clock = clock
 
     def take(self) -> int | None:
-        """Take the lease; returns the last place sent, or -1.
-
-        None if another process has it. For a finished run the place is returned and no lease is taken.
-        """
+        """Take the lease; returns the last place sent, or -1. None if another process has it, or the run is finished."""
         found = RunProgress()
 
         def taken(known: RunProgress) -> RunProgress | None:
@@ -74,7 +71,7 @@ class RunLease:
             found = known
             return None if known.done or known.until > self._clock() else self._held(known)
 
-        return found.sent if self._swap(taken) or found.done else None
+        return found.sent if self._swap(taken) else None
 
     def advance(self, place: int) -> bool:
         """After all up to `place` has been sent. If it returns False another process has the run now."""

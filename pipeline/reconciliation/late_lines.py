@@ -172,12 +172,11 @@ def _decided_since(first: int, lake: EventLake, judged: JudgedDays, now: int) ->
         _lines_of(lake, hours, kind).where(F.col("at") >= since)
         for kind in (EventKind.ENVELOPE, EventKind.NOTIFICATION)
     )
-    parts = (
-        envelopes.select(_day_of(F.col("observed_at"))),
-        notified.where(~_is_late()).select(_day_of(judged_at())),
-        _days_observed(notified.where(_is_late()), lake, min(day.start for day in judged), now),
-    )
-    return _days_in(reduce(DataFrame.unionByName, parts))
+    soon = notified.where(~_is_late()).select(_day_of(judged_at()))
+    found = _days_in(envelopes.select(_day_of(F.col("observed_at"))).unionByName(soon))
+    others = [day.start for day in judged if day.start not in found]
+    late = notified.where(_is_late())
+    return found | (_days_in(_days_observed(late, lake, min(others), now)) if others else set())
 
 
 def _days_observed(late: DataFrame, lake: EventLake, since: int, now: int) -> DataFrame:

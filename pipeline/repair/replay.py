@@ -165,7 +165,8 @@ def send(  # noqa: PLR0913 - each by name
         # Sorted before the lease is taken: that may take longer than the lease lasts.
         messages = _in_order(each.messages)
         if (place := lease.take()) is None:
-            left.append(run)
+            # One that another process has finished meanwhile is left to nobody.
+            left += [] if progress(lake.root, run).done else [run]
             continue
         try:
             for batch in batched(((at, text) for at, text in messages if at > place), BATCH, strict=False):
