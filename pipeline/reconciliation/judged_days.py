@@ -5,8 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from pipeline.compaction.completeness import damaged_files
-from pipeline.lake.commits import LAKE_ERRORS, Manifest, manifest_path, read_manifest
+from pipeline.lake.commits import DamagedRecord, Manifest, manifest_path, read_manifest
 from pipeline.lake.event_lake import differences_name
 from pipeline.lake.files import exists, joined
 from pipeline.lake.small_tables import read_tables
@@ -18,6 +20,8 @@ from pipeline.terms import TERMS, Terms, judged_by
 
 HOURS_TABLE = "hours"
 """Of a report: see `pipeline.report.inputs.HOURS`."""
+_GONE_OR_DAMAGED = (FileNotFoundError, DamagedRecord, pa.ArrowInvalid)
+"""What has a day judged again. Where S3 refuses or throttles instead, nobody knows how the day is kept."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def _was_judged(root: str, day: Period) -> bool:
 
 
 def _judged_day(root: str, day: Period) -> JudgedDay | None:
-    with suppress(*LAKE_ERRORS):
+    with suppress(*_GONE_OR_DAMAGED):
         names = (differences_name(day), report_name(day), snapshot_name(CLAIMS, day))
         differences, page, claims = (read_manifest(root, name) for name in names)
         if differences and page and has_page_of_whole_day(root, day, differences):

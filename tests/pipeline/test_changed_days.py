@@ -1,6 +1,7 @@
 """Which judged days a late line concerns."""
 
 import gzip
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -221,6 +222,15 @@ def test_a_day_whose_differences_have_a_manifest_that_cant_be_read_keeps_no_othe
     SmallLake(lake.root).commit(Way(START + HOUR_MS).notification(), at=ARRIVED)
     lake.view.refresh()
     assert changed_days(lake, YESTERDAY, NOW) == DAYS[:2]
+
+
+def test_where_what_was_found_of_a_day_is_refused_no_day_is_judged_again_for_that(lake: EventLake) -> None:
+    """A folder is refused on a disk, as S3 does where it throttles: neither says that the day is damaged."""
+    refused = Path(lake.root, manifest_path(differences_name(DAYS[1])))
+    refused.unlink()
+    refused.mkdir()
+    with pytest.raises(OSError, match=re.escape(refused.name)):
+        changed_days(lake, YESTERDAY, NOW)
 
 
 def test_a_day_that_was_judged_before_it_was_over_is_judged_again_for_16_days(lake: EventLake) -> None:
