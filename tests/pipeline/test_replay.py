@@ -1,6 +1,6 @@
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -193,10 +193,7 @@ def test_a_replay_keeps_to_its_rate_and_a_second_run_sends_nothing(lake: EventLa
 def test_what_has_come_to_an_end_since_a_run_was_stopped_is_not_sent(lake: EventLake) -> None:
     """The line of one push came late, of an hour before it was planned; dispatch is trying another one again."""
     small, ways = SmallLake(lake.root), [Way(START + number, number) for number in range(1, 5)]
-    small.commit(*(way.observed() for way in ways))
-    lost = [{"difference": "missing", "receipt": str(way.receipt), "subscription_id": str(PHONE)} for way in ways]
-    period, later = Period(START, START + HOUR_MS), START + 6 * HOUR_MS
-    replay.plan(lake, lake.spark.createDataFrame(lost, DIFFERENCE), period, later, dry_run=False)
+    plan_missing(lake, ways, later := START + 6 * HOUR_MS)
     with pytest.raises(replay.ReplayStopped):
         send(lake, Queues(refuse_from=0))
     delivered, stale, retried, untried = ways
@@ -213,10 +210,7 @@ def test_what_has_come_to_an_end_since_a_run_was_stopped_is_not_sent(lake: Event
 
 def test_a_stopped_run_whose_pushes_have_all_ended_has_no_first_observation_and_sends_nothing(lake: EventLake) -> None:
     small, way = SmallLake(lake.root), Way()
-    small.commit(way.observed())
-    lost = [{"difference": "missing", "receipt": str(way.receipt), "subscription_id": str(PHONE)}]
-    period = Period(START, START + HOUR_MS)
-    replay.plan(lake, lake.spark.createDataFrame(lost, DIFFERENCE), period, START + HOUR_MS, dry_run=False)
+    plan_missing(lake, [way], START + HOUR_MS)
     assert [each.since for each in still_to_send(lake)] == [way.began]
     small.commit(way.push(), at=START + 3 * HOUR_MS)
     lake.view.refresh()
@@ -241,10 +235,7 @@ def test_a_replay_that_begins_beside_another_leaves_its_run_to_it(lake: EventLak
 def test_a_run_that_another_replay_finished_meanwhile_is_neither_sent_nor_reported_as_left(lake: EventLake) -> None:
     """The other knows that all has been delivered, which came once this one had looked: it finishes without sending."""
     small, way = SmallLake(lake.root), Way()
-    small.commit(way.observed())
-    lost = [{"difference": "missing", "receipt": str(way.receipt), "subscription_id": str(PHONE)}]
-    period = Period(START, START + HOUR_MS)
-    replay.plan(lake, lake.spark.createDataFrame(lost, DIFFERENCE), period, START + HOUR_MS, dry_run=False)
+    plan_missing(lake, [way], START + HOUR_MS)
     stopped, queues = still_to_send(lake), Queues()
     small.commit(way.push(), at=START + 3 * HOUR_MS)
     lake.view.refresh()
@@ -256,6 +247,14 @@ def test_a_run_that_another_replay_finished_meanwhile_is_neither_sent_nor_report
 def _send(lake: EventLake, queues: Queues, per_second: float, report: Callable[[int], None]) -> replay.Sent:
     # It speaks as much of SQS as is needed.
     return replay.send(lake, queues, "envelopes", still_to_send(lake), per_second=per_second, on_progress=report)  # type: ignore[arg-type]
+
+
+def plan_missing(lake: EventLake, ways: Sequence[Way], now: int) -> None:
+    """Plan to send what was observed of these again, which the phone has not got."""
+    SmallLake(lake.root).commit(*(way.observed() for way in ways))
+    lost = [{"difference": "missing", "receipt": str(way.receipt), "subscription_id": str(PHONE)} for way in ways]
+    differences = lake.spark.createDataFrame(lost, DIFFERENCE)
+    replay.plan(lake, differences, Period(START, START + HOUR_MS), now, dry_run=False)
 
 
 def still_to_send(lake: EventLake) -> list[replay.Unsent]:
