@@ -60,8 +60,7 @@ def _due_days(lake: EventLake, options: argparse.Namespace, errors: list[Excepti
     """Those of which a manifest can't be read are errors."""
     days = due_days(lake.view, options.period)
     for day, error in days.unreadable.items():
-        with _others_go_on(errors, f"the day {day}"):
-            raise error
+        _leave(errors, f"the day {day}", error)
     return days
 
 
@@ -109,8 +108,12 @@ def _others_go_on(errors: list[Exception], what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - raised in the end
-        log(f"{what} is left as it is: {reason(error) or type(error).__name__}")
-        errors.append(error)
+        _leave(errors, what, error)
+
+
+def _leave(errors: list[Exception], what: str, error: Exception) -> None:
+    log(f"{what} is left as it is: {reason(error) or type(error).__name__}")
+    errors.append(error)
 
 
 def _status_of_judged(lake: EventLake, options: argparse.Namespace) -> int:

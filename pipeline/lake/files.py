@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from errno import ENOENT
 from functools import cache
 from itertools import batched
 from pathlib import Path
@@ -109,6 +110,13 @@ def read_bytes(root: str, path: str) -> bytes | None:
             content: bytes = stream.read()
     except FileNotFoundError:
         return None
+    return content
+
+
+def read_file(root: str, path: str) -> bytes:
+    """The content of a file below `root`. Raises `FileNotFoundError`."""
+    if (content := read_bytes(root, path)) is None:
+        raise FileNotFoundError(ENOENT, "no such file", joined(root, path))
     return content
 
 

@@ -12,7 +12,8 @@ from threading import Lock
 from weakref import finalize
 
 from pipeline.columns import EventKind
-from pipeline.lake.raw import DAMAGES, bounded, is_cut_to_nothing, lines_of, read_file, unpacks_too_far
+from pipeline.lake.files import read_file
+from pipeline.lake.raw import DAMAGES, bounded, is_cut_to_nothing, lines_of, unpacks_too_far
 
 KEPT_BYTES = 512 << 20
 """Of lines: a file has some 64 MiB of them, by `infra.stream`."""

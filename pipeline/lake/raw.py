@@ -7,7 +7,6 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from errno import ENOENT
 from hashlib import sha256
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from clarion.batching import by_size
 from clarion.storage import EVENTS_PREFIX
-from pipeline.lake.files import CONNECTIONS, files_in, folders, is_shown, joined, listed, read_bytes
+from pipeline.lake.files import CONNECTIONS, files_in, folders, is_shown, listed, read_file
 from pipeline.lake.parquet import WRITTEN
 from pipeline.period import Period, is_hour
 
@@ -152,13 +151,6 @@ def _lines_of(root: str, path: str) -> Iterator[pa.RecordBatch]:
         yield _batch(home=[hour] * len(some), value=[line.decode(errors="replace") for line in some])
     digest = sha256(content).hexdigest()
     yield _batch(home=[hour], path=[path], lines=[lines], bytes=[len(content)], digest=[digest])
-
-
-def read_file(root: str, path: str) -> bytes:
-    """As the stream left it. Raises `FileNotFoundError`."""
-    if (content := read_bytes(root, path)) is None:
-        raise FileNotFoundError(ENOENT, "no such file", joined(root, path))
-    return content
 
 
 def is_cut_to_nothing(content: bytes, path: str) -> bool:

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from pipeline.columns import file_name
 from pipeline.lake.commits import DamagedRecord, Kinds, Manifest, data_folder, new_commit
-from pipeline.lake.files import CONNECTIONS, read_bytes
+from pipeline.lake.files import CONNECTIONS, read_file
 from pipeline.lake.parquet import DataFile, write_parquet
 
 
@@ -46,9 +46,7 @@ def _concatenated(root: str, found: Sequence[DataFile], schema: pa.Schema) -> pa
 
 def _read_checked(root: str, file: DataFile) -> pa.Table:
     """Raises `FileNotFoundError`, or `DamagedRecord` if its digest is not the manifest's."""
-    content = read_bytes(root, file.path)
-    if content is None:
-        raise FileNotFoundError(file.path)
+    content = read_file(root, file.path)
     if sha256(content).hexdigest() != file.digest:
         raise DamagedRecord(f"{file.path} is not as it was written")
     return parquet.read_table(pa.BufferReader(content))

@@ -17,9 +17,8 @@ from pipeline.erase.lease import AnotherErasure, ErasureLease
 from pipeline.erase.run import Erased, ErasureJournal, erase
 from pipeline.erase.traces import Traces
 from pipeline.lake.commits import LakeView, manifest_path, read_manifest
-from pipeline.lake.files import listed
+from pipeline.lake.files import listed, read_file
 from pipeline.lake.plans import LEASE_MS
-from pipeline.lake.raw import read_file
 from pipeline.period import DAY_MS, EVER, HOUR_MS, Period, hour_path, hour_start
 from pipeline.report.report_files import page_path, read_tables, report_name, write_page, write_tables
 from tests.pipeline.small_lake import CLIENT, OTHER, PHONE, START, TABLET, SmallLake, Way, ruled, subscribed
